@@ -1,6 +1,6 @@
 """Alerts in one line: the words that messages, digests, lists, pages and the command line share."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from collector.units import metric_text
@@ -88,6 +88,13 @@ def service_of(finding: AlertFinding) -> str | None:
     """Return the service whose results an alert is about; None if they have none."""
     service = finding.document.get("service")
     return service if isinstance(service, str) and service else None
+
+
+def alerts_of_service(alerts: Iterable[Alert], project: str | None, service: str | None) -> list[Alert]:
+    """Return the alerts about the results of a service of a project."""
+    if service is None:
+        return []
+    return [each for each in alerts if (each.finding.project, service_of(each.finding)) == (project, service)]
 
 
 def rate_text(finding: AlertFinding, rate: float) -> str:

@@ -56,6 +56,7 @@ from storage.operation.connections import Connections
 from storage.operation.gauges import Gauges
 from storage.operation.saved_views import SavedViews
 from storage.operation.status import StatusReader
+from storage.query.agents import Agents
 from storage.query.exports import Exports
 from storage.query.listing import Listing
 from storage.query.outline import Outlines
@@ -165,7 +166,7 @@ class Store:
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
         self.metric_monitors = MetricMonitors(database, writer, self.outbox)
         self.results_out = ResultsOut(database, writer)
-        self.search, self.overview = Search(read_db), Overview(read_db)
+        self.search, self.overview, self.agents = Search(read_db), Overview(read_db), Agents(read_db)
         self.listing, self.saved_views = Listing(read_db), SavedViews(database, writer)
         self.sessions, self.outlines = SessionQueries(read_db), Outlines(read_db)
         self.exports = Exports(read_db)

@@ -32,6 +32,7 @@ WHO: dict[str, set[str]] = {
     "explain_decisions": READING,
     "find_sessions": READING,
     "get_session": READING,
+    "list_agents": READING,
     "list_alerts": READING,
     "get_alert": READING,
     "acknowledge_alert": WRITING,

@@ -37,6 +37,7 @@ evaluator: tool_error
 """
 
 READS: Final = {
+    "agents": [],
     "alerts list": [],
     "alerts mutes": [],
     "alerts show": ["a"],

@@ -25,6 +25,7 @@ _MODULES: Final = {
     "health": "status",
     "traces": "traces",
     "sessions": "sessions",
+    "agents": "agents",
     "sql": "sql",
     "send": "send",
     "evaluate": "evaluate",

@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Query, Request
@@ -20,12 +20,16 @@ from collector.api.base.times import time_text
 from collector.api.documents.rule_documents import judge_problems, problems_of
 from collector.conditions import RECORDED_TWICE
 from collector.units import count_text, duration_text, usd_text
+from collector.web.agent_table import AgentLine, agent_lines
+from collector.web.changes import Change, point_change, share_change
 from collector.web.charts.columns import ChartColumn, columns
-from collector.web.rendering import in_snapshot, page
-from collector.web.visitor import page_router
+from collector.web.rendering import in_snapshot, page, see_other
+from collector.web.visitor import page_router, with_parameters
+from collector.web.visits import Visit, news_of, remember, visit_of
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.offline.run_sums import RunSums
 from storage.offline.runs import Run
+from storage.query.agents import AgentsAt
 from storage.query.overview import Glance, GlanceAt, RuleSums, StepSums
 
 router = page_router()
@@ -36,8 +40,8 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _P95: Final = 1
 _LATEST_RUNS: Final = 100  # searched for those of the chosen project
 _SHOWN_RUNS: Final = 5
+_MOST_AGENTS: Final = 30  # of the table; a guess: more than one looks through
 _LEAST_LIMIT, _MOST_LIMIT = 0.05, 0.95  # of errors, in a suggested monitor; a guess
-_MANY_TIMES: Final = 10  # above which a percentage means little
 
 
 class _Period(NamedTuple):
@@ -64,15 +68,7 @@ class HomeQuery(BaseModel):
 
     period: Literal["hour", "day", "week"] = "day"
     project: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """The change of a number since the previous period; `is_worse` is None if it is neither better nor worse."""
-
-    text: str
-    is_worse: bool | None
-    beside: str = "against"  # the word between the change and the previous period
+    seen: bool = False  # the visitor has seen what changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +89,23 @@ class RuleLine:
 def show_home(
     request: Request, context: ContextDep, caller: CallerDep, query: Annotated[HomeQuery, Query()]
 ) -> Response:
-    """Show traces, errors, latencies, cost by model, pass rates, open alerts, and changes since the previous period."""
+    """Show agents, traces, errors, latency, cost, pass rates, alerts, and what changed since the last visit."""
+    now_ns = context.now_ns()
+    visit = visit_of(request, now_ns)
+    if query.seen:
+        answer: Response = see_other(with_parameters(request, seen=None))
+        remember(request, answer, Visit(since_s=visit.now_s, now_s=visit.now_s))
+        return answer
+    answer = _home(request, context, caller, query, visit, now_ns)
+    remember(request, answer, visit)
+    return answer
+
+
+def _home(request: Request, context: Context, caller: Caller, query: HomeQuery, visit: Visit, now_ns: int) -> Response:
     period, project = PERIODS[query.period], query.project or None
-    at = _time_of(context.now_ns(), period, project, caller)
+    at = _time_of(now_ns, period, project, caller)
     glance = context.store.overview.glance(at, step_ns=period.step_s * _NS)
+    alerts = _alerts(context, caller, project)
     return page(
         request,
         "home.html",
@@ -109,7 +118,10 @@ def show_home(
         changes=_changes(glance),
         pictures=_pictures(glance, at, period),
         rules=rule_lines(glance.rules, period),
-        alerts=_alerts(context, caller, project),
+        alerts=alerts,
+        news=news_of(context.store, visit, project=project, tenant=caller.visible_tenant),
+        of_news=lambda since_ns, **more: _traces_href(at, since_ns, now_ns, **more),
+        **_agents(context, at, period, now_ns, alerts),
         most_alerts=_MOST_ALERTS,
         silent_rules=_silent_rules(context, caller),
         silent_connections=_silent_connections(context, caller),
@@ -135,6 +147,25 @@ def _time_of(now_ns: int, period: _Period, project: str | None, caller: Caller) 
     return GlanceAt(
         before_ns=before_ns, from_ns=from_ns, until_ns=until_ns, project=project, tenant=caller.visible_tenant
     )
+
+
+def _agents(context: Context, at: GlanceAt, period: _Period, now_ns: int, alerts: Sequence[Alert]) -> dict[str, Any]:
+    """Return what the page shows of agents."""
+    # The windows end now, not at the end of the step: the earlier ones are as long as this one.
+    window = AgentsAt.between(at.from_ns, now_ns, step_ns=period.step_s * _NS, project=at.project, tenant=at.tenant)
+    listed = context.store.agents.find(window)
+    shown: list[AgentLine] = agent_lines(
+        listed.agents[:_MOST_AGENTS],
+        window,
+        alerts=alerts,
+        href=lambda **filters: _traces_href(at, at.from_ns, at.until_ns, **filters),
+    )
+    return {
+        "agents": sorted(shown, key=lambda line: not line.alerts),
+        "more_agents": len(listed.agents) - len(shown),
+        "are_named": listed.are_named,
+        "has_day": window.has_day,
+    }
 
 
 def _latest_runs(context: Context, caller: Caller, project: str | None) -> list[tuple[Run, RunSums]]:
@@ -205,38 +236,16 @@ def _changes(glance: Glance) -> dict[str, Change | None]:
     """Compare the numbers of a period with those of the previous one."""
     now, before = glance.now, glance.before
     return {
-        "traces": _share(now.traces, before.traces, more_is_worse=None),
-        "errors": _points(now.error_rate, before.error_rate, more_is_worse=True),
-        "latency": _share(_latency(now), _latency(before), more_is_worse=True),
-        "cost": _share(now.cost_usd, before.cost_usd, more_is_worse=True),
-        "tokens": _share(now.tokens, before.tokens, more_is_worse=None),
+        "traces": share_change(now.traces, before.traces, more_is_worse=None),
+        "errors": point_change(now.error_rate, before.error_rate, more_is_worse=True),
+        "latency": share_change(_latency(now), _latency(before), more_is_worse=True),
+        "cost": share_change(now.cost_usd, before.cost_usd, more_is_worse=True),
+        "tokens": share_change(now.tokens, before.tokens, more_is_worse=None),
     }
 
 
 def _latency(sums: StepSums) -> float | None:
     return None if sums.latencies_ms is None else sums.latencies_ms[_P95]
-
-
-def _share(now: float | None, before: float | None, *, more_is_worse: bool | None) -> Change | None:
-    """Return the relative change of a number; None if there was none before."""
-    if now is None or not before:
-        return None
-    share = round(100 * (now / before - 1))
-    is_worse = None if more_is_worse is None or not share else (share > 0) == more_is_worse
-    if now > _MANY_TIMES * before:
-        return Change(text=f"over {_MANY_TIMES} times as much", beside="as", is_worse=is_worse)
-    return Change(text=f"{share:+,} %" if share else "unchanged", is_worse=is_worse)
-
-
-def _points(now: float | None, before: float | None, *, more_is_worse: bool) -> Change | None:
-    """Return the change of a share in percentage points."""
-    if now is None or before is None:
-        return None
-    points = round(100 * (now - before), 1)
-    return Change(
-        text=f"{points:+.1f} points" if points else "unchanged",
-        is_worse=(points > 0) == more_is_worse if points else None,
-    )
 
 
 def rule_lines(rules: Sequence[RuleSums], period: _Period) -> list[RuleLine]:
@@ -254,7 +263,7 @@ def _rule_line(evaluators: Sequence[RuleSums], period: _Period) -> RuleLine:
         sums=latest,
         other_results=sum(each.passed + each.not_passed for each in others),
         other_failures=sum(each.not_passed for each in others),
-        change=_points(latest.rate, latest.rate_before, more_is_worse=False),
+        change=point_change(latest.rate, latest.rate_before, more_is_worse=False),
         href=_quality_href("/quality", latest, period),
         failed_href=_quality_href("/quality/results", latest, period, verdict="failed"),
     )

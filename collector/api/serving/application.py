@@ -13,6 +13,7 @@ from collector.api.serving.completing import complete
 from collector.api.serving.gate import Site
 
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
+    "alerting.agents": ("agents",),
     "alerting.alert_mutes": ("alert-mutes",),
     "alerting.alerts": ("alerts",),
     "review.annotations": ("annotations", "runs", "scores", "traces"),

@@ -172,7 +172,9 @@ export function exchange(place, nodes) {
     inPlaceOf.set(form, fresh);
   }
   place.replaceChildren(held);
-  if (focused?.isConnected) focused.focus({ preventScroll: true });
+  const href = focused?.getAttribute("href");
+  const same = focused?.isConnected ? focused : href && [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === href);
+  same?.focus({ preventScroll: true });
 }
 
 // A form with data-instant is sent as soon as one of its selects changes.
@@ -218,6 +220,7 @@ async function refresh(place) {
 
 for (const place of document.querySelectorAll("[data-live]")) {
   setInterval(() => refresh(place), 1000 * Number(place.dataset.every || 3));
+  document.addEventListener("visibilitychange", () => refresh(place)); // a hidden page was not refreshed
 }
 
 // Close a menu of actions on a click outside and on Esc.
