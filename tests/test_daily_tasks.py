@@ -204,7 +204,7 @@ def test_the_most_expensive_trace_of_today(shown: Shown, browser: "Browser") -> 
     with a_page(browser, shown.origin) as watch:
         watch.open("/")
         hand = Hand(watch, "most expensive trace")
-        hand.click(".tile a:has-text('USD')")
+        hand.click(".tile a:has-text('$')")
         hand.sees("tbody tr:first-child", "dear question")
         hand.click("[data-open]")
         hand.sees("h1", "dear question")
@@ -233,7 +233,7 @@ def test_why_a_score_is_low(shown: Shown, browser: "Browser") -> None:
         hand.click("a.sort:has-text('Verdicts')")
         watch.page.wait_for_url("**sort=score*")
         hand.click("[data-open]")
-        hand.sees(".verdict .reason", "tool calls succeeded")
+        hand.sees(".verdict-badges .reason", "tool calls succeeded")
         hand.done(clicks=2)
 
 

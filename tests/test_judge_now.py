@@ -196,7 +196,7 @@ def test_the_text_that_is_judged_is_the_text_that_is_shown(played: Played, rule:
         client.post(f"{origin}/datasets/promote", json=promoted).raise_for_status()
     assert shown in str(played.sql("SELECT expected_outputs FROM dataset_item")[0])
     with Visit(played.origin) as visit:
-        page = unescape(visit.get(f"/traces/{trace_id}").text)
+        page = unescape(visit.get(f"/traces/{trace_id}?view=verdicts").text)
     assert "Judged output" in page
     assert "(124 more characters)" in page
 

@@ -82,7 +82,7 @@ def test_acknowledging_names_who_did_and_is_done_once(server: Closed, visit: Vis
     assert alert is not None
     assert (alert.state, alert.acknowledged_by) == ("acknowledged", "editor")
     page = visit.get(path).text
-    assert "Acknowledged by editor" in words(page)
+    assert "Assigned to editor , acknowledged" in words(page)
     assert 'acknowledge"' not in page
     assert "alert.acknowledged" in page
 
@@ -108,7 +108,7 @@ def test_viewers_read_and_do_not_acknowledge(server: Closed) -> None:
     with Visit(f"http://{server.running.http}") as viewer:
         viewer.send("/sign-in", "/sign-in", key=server.keys["viewer"])
         page = viewer.get(path).text
-        assert "Not acknowledged yet" in page
+        assert "Unassigned." in page
         assert 'acknowledge"' not in page
         assert (
             viewer.client.post(f"{viewer.origin}{path}/acknowledge", data={"csrf": token_on(page)}).status_code == 403

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from typing import Final
 
 import pytest
 
@@ -61,6 +62,51 @@ def test_a_page_has_one_primary_action(shown: Shown) -> None:
         pages = {template: visit.get(path_of(template, shown)).text for template in templates()}
     many = {name: text.count('class="primary') + text.count('button primary"') for name, text in pages.items()}
     assert {name: count for name, count in many.items() if count > 1} == {}
+
+
+LED: Final = (
+    "/traces/{trace_id}",
+    "/traces/{trace_id}/compare",
+    "/rules/{rule_id}",
+    "/alerts/{alert_id}",
+    "/connections/{connection_id}",
+    "/runs/{run_id}/diff",
+    "/review/{queue_id}/entries/{entry_id}",
+    "/playground",
+    "/status",
+)
+"""Pages with several cards of which one is primary."""
+
+
+def test_a_page_has_one_primary_card(shown: Shown) -> None:
+    """Of several cards, one stands out; no page has two of these."""
+    with Visit(shown.origin) as visit:
+        leads = {
+            template: visit.get(path_of(template, shown)).text.count('class="card lead') for template in templates()
+        }
+    assert {name: count for name, count in leads.items() if count > 1} == {}
+    assert [name for name in LED if leads[name] != 1] == []
+
+
+SHORT: Final = ("/datasets", "/experiments", "/review", "/connections", "/webhooks")
+
+
+def test_a_short_list_says_what_comes_next(shown: Shown) -> None:
+    """Below a list of one row stand the next steps; below an empty one its own, and below a longer one none."""
+    paths = (
+        "/datasets/{dataset_id}",
+        "/runs/{run_id}",
+        "/review/{queue_id}",
+        "/connections/{connection_id}",
+        "/webhooks/{webhook_id}",
+    )
+    with Visit(shown.origin) as visit:
+        for path in paths:
+            path_of(path, shown)
+        for path in SHORT:
+            page = visit.get(path).text
+            assert (page.count("data-row"), page.count('class="next-steps"')) == (1, 1), path
+        assert 'class="next-steps"' not in visit.get("/traces").text
 
 
 class _Actions(HTMLParser):

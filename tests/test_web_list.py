@@ -114,6 +114,22 @@ def test_a_wide_window_has_values_at_the_side(shown: Shown, browser: "Browser") 
         assert (watch.scan(), watch.sideways() <= 0) == ([], True)
 
 
+@pytest.mark.parametrize("size", [(1280, 800), (1440, 900), (1920, 1080)])
+def test_the_head_of_the_list_leaves_room_for_it(shown: Shown, browser: "Browser", size: tuple[int, int]) -> None:
+    """The table begins within the first quarter of the screen at 1440x900, and no column is cut off from 1280 on."""
+    width, height = size
+    with a_page(browser, shown.origin, viewport={"width": width, "height": height}) as watch:
+        watch.open("/traces")
+        watch.page.locator("#volume svg").last.wait_for()
+        watch.page.locator("#facets").wait_for(state="visible")
+        table = watch.page.locator("#traces .table")
+        box = table.bounding_box()
+        assert box is not None
+        assert box["y"] <= 225
+        assert table.evaluate("each => each.scrollWidth - each.clientWidth") == 0
+        assert watch.scan() == []
+
+
 def heads(text: str) -> list[str]:
     """Return the heads of the columns of a list, without those of boxes."""
     head = text.partition("<thead>")[2].partition("</thead>")[0]
@@ -122,7 +138,7 @@ def heads(text: str) -> list[str]:
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_closed_values_share_the_line_of_the_columns(shown: Shown, browser: "Browser", width: int) -> None:
-    """Closed value filters take no room from the list, cover nothing, and make way for the actions on chosen rows."""
+    """Closed value filters take no room from the list and cover nothing, and actions on chosen rows move nothing."""
     with a_page(browser, shown.origin, viewport={"width": width, "height": 800}) as watch:
         watch.open("/traces?project=sample")
         values, columns = watch.page.locator("#facets > summary"), watch.page.locator(".look > summary")
@@ -132,8 +148,11 @@ def test_closed_values_share_the_line_of_the_columns(shown: Shown, browser: "Bro
         boxes = both.evaluate_all("parts => parts.map(part => part.getBoundingClientRect().toJSON())")
         assert abs(boxes[0]["y"] - boxes[1]["y"]) < boxes[1]["height"]
         assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
+        before = watch.page.locator("#traces").bounding_box()
         watch.page.locator("tbody [name=trace]").first.check()
-        assert (values.is_visible(), columns.is_visible()) == (False, True)
+        assert (values.is_visible(), columns.is_visible()) == (True, True)
+        assert watch.page.locator("#chosen").get_by_role("button").first.is_visible()
+        assert watch.page.locator("#traces").bounding_box() == before
         watch.page.locator("tbody [name=trace]").first.uncheck()
         values.click()
         watch.page.locator("#values").get_by_role("link", name=re.compile("^with errors")).wait_for()
@@ -142,7 +161,7 @@ def test_closed_values_share_the_line_of_the_columns(shown: Shown, browser: "Bro
 
 def test_columns_are_chosen_and_remembered(shown: Shown) -> None:
     """Ticked columns stand in the address, so that it can be shared, and are kept for lists whose address has none."""
-    usual = ["Trace", "Verdicts", "Project", "Duration", "Tokens", "Cost", "Spans", "Started"]
+    usual = ["Trace", "Started", "Verdicts", "Project", "Duration", "Tokens", "Cost", "Spans"]
     with Visit(shown.origin) as visit, Visit(shown.origin) as other:
         assert heads(visit.get("/traces").text) == usual
         ticked = "&".join(f"columns={name}" for name in ("none", "cost", "model", "session", "scores", "release"))

@@ -36,6 +36,7 @@ _MOST_PARTS: Final = 400_000
 deadline. Guesses."""
 
 _FIRST_NEWER_NS: Final = 60 * 10**9  # a guess: a busy server has a newer trace within a minute
+_LONGER: Final = 8  # times the stretch before, which may take as many times as long; a guess
 _MOST_NEWER: Final = 20  # a guess: one of so many traces begins in the stretch, and not in an earlier part
 _DEFAULT_S: Final = 1.5
 _LAST_COMMIT: Final = (1 << 43) - 1
@@ -184,17 +185,20 @@ class Listing:
 
         Each step searches a longer stretch of time after the position.
         """
-        deadline_s = self._clock_s() + within_s
+        now_s = self._clock_s()
+        deadline_s, took_s = now_s + within_s, 0.0
         from_ns, width_ns = max(place.start_ns, criteria.from_ns), _FIRST_NEWER_NS
-        while from_ns < criteria.to_ns and self._clock_s() < deadline_s:
-            to_ns = min(from_ns + width_ns, criteria.to_ns)
+        while from_ns < criteria.to_ns and now_s + took_s * _LONGER < deadline_s:
+            began_s, to_ns = now_s, min(from_ns + width_ns, criteria.to_ns)
             for period in reversed(self._database.periods(from_ns, to_ns)):
                 like = replace(criteria, from_ns=period[0], to_ns=period[1])
                 with self._database.snapshot() as cursor:
                     traces = _Walk(cursor, like, tenant).newer(place, _MOST_NEWER)
                 if traces:
                     return traces[0]
-            from_ns, width_ns = to_ns, width_ns * _MUCH_MORE
+            now_s = self._clock_s()
+            took_s = now_s - began_s
+            from_ns, width_ns = to_ns, width_ns * _LONGER
         return None
 
     def ranked(self, criteria: TraceCriteria, *, by: Ranking, limit: int, tenant: str | None = "") -> Listed:

@@ -60,7 +60,6 @@ RANKED_SINCE: Final = "7d"
 """Default period of a list that is sorted by an amount."""
 
 _NS: Final = 1_000_000_000
-_USUAL: Final = frozenset({"text", "project", "status", "since"})
 _STATUSES: Final = ("ok", "error")
 _TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{32}")
 
@@ -78,11 +77,6 @@ class TraceFilter:
     def given(self) -> list[str]:
         """Return the names of the filters that are set."""
         return [name for name in LABELS if self.values[name]]
-
-    @property
-    def is_detailed(self) -> bool:
-        """Return whether a field that is hidden by default is set or invalid."""
-        return bool((set(self.given) | set(self.problems)) - _USUAL)
 
     @property
     def trace_id(self) -> str | None:

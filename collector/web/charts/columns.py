@@ -35,8 +35,9 @@ def columns(
     titles: tuple[str, str],
     size: tuple[float, float] = _SIZE,
 ) -> Markup:
-    """Draw columns over equal steps, oldest first; `most` is the highest value in words."""
+    """Draw columns over equal steps, oldest first; `most` is the highest value in words, "" if it stands elsewhere."""
     width, height = size
+    above = _ABOVE if most else _GAP
     top = max((each.value or 0.0 for each in data), default=0.0) or 1.0
     wide = width / max(len(data), 1)
     floor = height - _BELOW
@@ -45,15 +46,15 @@ def columns(
         x = number * wide
         title = f"{each.label} UTC: {each.text}"
         parts = [element("title", title)]
-        parts += _column(each, x, wide, floor, top)
-        parts.append(element("rect", x=x, y=_ABOVE, width=wide, height=floor - _ABOVE, class_="room"))
+        parts += _column(each, x, wide, (above, floor), top)
+        parts.append(element("rect", x=x, y=above, width=wide, height=floor - above, class_="room"))
         drawn.append(
             element("a", *parts, href=each.href, aria_label=title) if each.href and each.value else element("g", *parts)
         )
     drawn.append(element("line", x1=0, y1=floor, x2=width, y2=floor, class_="axis"))
-    # Without the word “highest”, the number reads as the sum of all columns.
-    drawn.append(element("line", x1=0, y1=_ABOVE, x2=width, y2=_ABOVE, class_="axis top"))
-    drawn.append(element("text", f"highest: {most}", x=0, y=_ABOVE - 4))
+    drawn.append(element("line", x1=0, y1=above, x2=width, y2=above, class_="axis top"))
+    if most:  # Without the word “highest”, the number reads as the sum of all columns.
+        drawn.append(element("text", f"highest: {most}", x=0, y=above - 4))
     if data:
         drawn.append(element("text", f"{data[0].label} UTC", x=0, y=height - 3))
         drawn.append(element("text", f"{data[-1].label} UTC", x=width, y=height - 3, text_anchor="end"))
@@ -63,11 +64,12 @@ def columns(
     return figure(picture, titles=titles, rows=rows, label=label)
 
 
-def _column(each: ChartColumn, x: float, wide: float, floor: float, top: float) -> list[Markup]:
+def _column(each: ChartColumn, x: float, wide: float, between: tuple[float, float], top: float) -> list[Markup]:
+    above, floor = between
     place = {"x": x + _GAP / 2, "width": max(wide - _GAP, 1.0)}
     drawn = []
     for value, kind in ((each.value, "column"), (each.within, "column within"), (each.bad, "column bad")):
-        tall = (value or 0.0) / top * (floor - _ABOVE)
+        tall = (value or 0.0) / top * (floor - above)
         if tall:
             drawn.append(element("rect", y=floor - tall, height=tall, class_=kind, **place))
     return drawn

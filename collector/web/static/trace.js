@@ -28,7 +28,7 @@ function durationText(ms) {
 function hrefOf(id) {
   const address = new URL(location.href);
   address.hash = "";
-  address.searchParams.delete("at");
+  for (const name of ["at", "edge"]) address.searchParams.delete(name);
   address.searchParams.set("span", id);
   return address;
 }

@@ -10,6 +10,7 @@ from fastapi.responses import RedirectResponse, Response
 from collector.web.visitor import with_parameters
 
 COLUMNS: Final[Mapping[str, str]] = {
+    "started": "Started",
     "verdicts": "Verdicts",
     "scores": "Scores",
     "project": "Project",
@@ -22,13 +23,12 @@ COLUMNS: Final[Mapping[str, str]] = {
     "tokens": "Tokens",
     "cost": "Cost",
     "spans": "Spans",
-    "started": "Started",
 }
 """The columns that can stand beside the name of a trace, in this order."""
 
 DENSITIES: Final[Mapping[str, str]] = {"comfortable": "Comfortable", "compact": "Compact"}
 
-_USUAL: Final = ("verdicts", "project", "duration", "tokens", "cost", "spans", "started")
+_USUAL: Final = ("started", "verdicts", "project", "duration", "tokens", "cost", "spans")
 _NONE: Final = "none"  # no column; ignored beside others
 _COOKIES: Final = {"columns": "list_columns", "density": "list_density"}
 _YEAR_S: Final = 31_536_000

@@ -28,7 +28,7 @@ _NS: Final = 1_000_000_000
 _MINUTE: Final = 60 * _NS
 _DAY: Final = 86_400 * _NS
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_SIZE: Final = (520.0, 84.0)  # of a picture: it leaves room for the list
+_SIZE: Final = (520.0, 54.0)  # of a picture: it leaves room for the list
 _FEW, _MANY = 8, 200  # values of a facet
 _FACETS: Final = ("status", "verdict", "rule", "project", "service", "model", "release")
 _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -139,7 +139,7 @@ _PICTURES: Final = (
         most=lambda value: count_text(int(value), "trace"),
     ),
     _Drawn(
-        what="Latency, median and 95th percentile",
+        what="Latency, median and p95",
         value=lambda step: step.latencies_ms[1] if step.latencies_ms else None,
         within=lambda step: step.latencies_ms[0] if step.latencies_ms else 0.0,
         bad=lambda _: 0.0,
@@ -149,8 +149,8 @@ _PICTURES: Final = (
 )
 
 
-def _pictures(request: Request, shape: TraceShape, query: TraceFilter) -> list[tuple[str, Markup]]:
-    """Draw the traces over time; each column links to the list of its traces."""
+def _pictures(request: Request, shape: TraceShape, query: TraceFilter) -> list[tuple[str, str, Markup]]:
+    """Draw the traces over time, each with its name and highest value; each column links to the list of its traces."""
     by_step = {each.step: each for each in shape.steps}
     drawn = []
     for picture in _PICTURES:
@@ -158,8 +158,8 @@ def _pictures(request: Request, shape: TraceShape, query: TraceFilter) -> list[t
         most = max((each.value or 0.0 for each in data), default=0.0)
         if most:
             titles = ("From (UTC)", picture.what)
-            most_text = picture.most(most)
-            drawn.append((picture.what, columns(data, label=picture.what, most=most_text, titles=titles, size=_SIZE)))
+            chart = columns(data, label=picture.what, most="", titles=titles, size=_SIZE)
+            drawn.append((picture.what, picture.most(most), chart))
     return drawn
 
 

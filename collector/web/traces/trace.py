@@ -1,6 +1,7 @@
 """Routes of one trace: its page, its neighbours, its uncut texts, its spans as OTLP/JSON, pinning and deletion."""
 
 import gzip
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -32,7 +33,7 @@ from collector.web.traces.trace_conversation import calls_view, trace_talk
 from collector.web.traces.trace_list import PAGE_ROWS, known_query
 from collector.web.traces.trace_tree import SpanTree
 from collector.web.traces.trace_view import verdicts_of
-from collector.web.visitor import FormDep, page_router, return_address, with_parameters, with_query
+from collector.web.visitor import FormDep, page_router, path_of, return_address, with_parameters, with_query
 from storage.errors import NotFound
 from storage.judging.judgements import TraceResults
 from storage.query.listing import ListPosition
@@ -48,6 +49,7 @@ _WITHOUT_DECISIONS: Final = frozenset({"conversation", "agents"})
 _MOST_SPANS: Final = 10_000
 _MOST_DIGITS: Final = 7
 _MOST_FIND: Final = 200
+_AHEAD_NS: Final = 86_400 * 10**9  # clocks of senders may be ahead; a guess
 
 
 @router.get("/traces/{trace_id}")
@@ -119,7 +121,11 @@ def _in_list(request: Request) -> dict[str, Any]:
         query = urlsplit(return_address(request, "/traces")).query
     query = known_query(query)
     kept = {"list": query} if query else {}
+    passed_on = kept | {name: value for name in ("view", "tenant") if (value := request.query_params.get(name))}
+    neighbours = f"{path_of(request)}/next"
     return {
+        "next_href": with_query(neighbours, **passed_on),
+        "previous_href": with_query(neighbours, **passed_on, to="previous"),
         "list_query": query,
         "list_address": f"/traces?{query}" if query else "/traces",
         "address": lambda **changed: with_parameters(request, **(kept | {"edge": None} | changed)),
@@ -159,7 +165,8 @@ def _neighbour(
         return ranked[at] if 0 <= at < len(ranked) else None
     place = ListPosition(start_ns=trace.start_ns, trace_id=trace.trace_id, tenant=trace.tenant)
     if is_newer:
-        return listing.newer(like, place, tenant=tenant)
+        near = replace(like, to_ns=min(like.to_ns, context.now_ns() + _AHEAD_NS))
+        return listing.newer(near, place, tenant=tenant)
     return next(iter(listing.traces(like, after=place, limit=1, tenant=tenant).traces), None)
 
 

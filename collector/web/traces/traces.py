@@ -49,7 +49,6 @@ def list_traces(request: Request, context: ContextDep, caller: CallerDep, before
         status=400 if chosen.problems else 200,
         filters=chosen.values,
         problems=chosen.problems,
-        is_detailed=chosen.is_detailed,
         chips=chips(request, chosen),
         rows=rows_of(context.store.listing, listed, with_spans=look.needs_spans),
         older=older,
