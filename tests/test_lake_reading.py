@@ -20,6 +20,7 @@ from storage.engine.arrow import arrow_table
 from storage.errors import BadQuery, Overloaded, Reopened
 from storage.lake.catalog import COLD_TABLES
 from storage.lake.cold_files import DAY_NS
+from storage.lake.scans import Scan, scans_of
 from storage.query.query_options import QueryOptions
 from storage.query.trace_criteria import TraceCriteria
 from storage.store import Store
@@ -365,6 +366,51 @@ def test_files_of_another_time_are_not_read(folder: Place, tmp_path: Path) -> No
         assert sum(batch.num_rows for batch in store.queries.batches(f"FROM spans WHERE {day}", timeout_s=60)) == 3
         with pytest.raises(Reopened, match="a file of the lake is gone"):
             rows(store, "SELECT count(*) FROM spans")
+
+
+def test_what_stayed_is_read_without_a_plan_or_a_file(
+    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists, traces and results of what stayed need neither a plan nor a file, although files also hold what moved."""
+    plans: list[str] = []
+
+    def planned(statement: str, *rest: Any) -> list[Scan]:
+        plans.append(statement)
+        return scans_of(statement, *rest)
+
+    monkeypatch.setattr("storage.lake.reading.scans_of", planned)
+    with a_store(tmp_path / "data", lake=folder.uri) as store, adding_up(store) as traces:
+        for number in range(3):
+            export = an_export(3, trace=number, first=10 * number, start_ns=START_NS + number * DAY_NS)
+            commit(store, a_batch(export))
+        assert traces.wait_idle(WAIT_S)
+        remember(store, active(1))
+        write(store, RESULTS)
+        publish_in_the_end(store, folder.uri)
+        ((batch, seq),) = rows(store, f"SELECT min(batch), min(seq) FROM span WHERE trace_id = '{trace_id(1)}'")
+        boundary = "SELECT DISTINCT directory_id, DATE '2026-11-22', $batch, $seq FROM lake_position"
+        write(store, f"INSERT INTO lake_boundary {boundary}", {"batch": batch, "seq": seq})
+        for table in ("evaluation", "trace_reading", "span", "trace_part"):
+            write(store, f"DELETE FROM {table} WHERE trace_id = '{trace_id(0)}'")
+        assert rows(store, "SELECT count(*) FROM spans") == [(9,)]
+        for file in Path(folder.uri).rglob("*.parquet"):
+            file.unlink()
+        plans.clear()
+        newest = [trace_id(2), trace_id(1)]
+        listed = store.listing.traces(TraceCriteria(), limit=1)
+        assert [each.trace_id for each in listed.traces] == newest[:1]
+        assert len(store.listing.briefs(listed.traces, listed.commits)) == 1
+        assert len(store.listing.named_by_spans(listed.traces, listed.commits)) == 1
+        assert [each.trace_id for each in store.queries.newest_traces(limit=2)] == newest
+        for each in newest:
+            trace, outline = store.queries.trace(each), store.outlines.of_trace(each)
+            assert trace is not None
+            assert outline is not None
+            assert len(trace.spans) == len(outline.spans) == len(store.judgements.of_trace(each).evaluations) == 3
+        assert plans == []
+        assert rows(store, "SELECT count(*) FROM spans WHERE start_time >= '2026-11-22'") == [(6,)]
+        with pytest.raises(Reopened, match="a file of the lake is gone"):
+            store.queries.trace(trace_id(0))
 
 
 def test_what_stayed_is_read_while_the_store_is_away(

@@ -137,16 +137,16 @@ def test_a_trace_that_comes_after_the_request_stays(folder: Place, tmp_path: Pat
 def test_a_trace_that_begins_again_while_it_is_deleted_stays(
     folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spans that come after a deletion has looked for the trace, and are published before its end, are not lost."""
+    """Spans and logs that come after a deletion has looked for the trace, and are published before its end, stay."""
     with days(tmp_path / "data", folder) as made:
-        made.send(0, a_secret_trace(0, 0))
+        made.send(0, a_secret_trace(0, 0), a_secret_trace(1, 0), logs=1)
         made.publish()
         made.move(2)
         forget_moved = made.store.erasure.forget_moved
 
         def forget_and_send(traces: pa.Table) -> None:
             forget_moved(traces)
-            made.send(3, a_trace(0, 3, first=3))
+            made.send(3, a_trace(0, 3, first=3), logs=1)
             publish_all(made.lake)
 
         made.store.deletions.request(DeletionCriteria(user_id=SECRET), now_us=RECEIVED_AT_US)
@@ -156,6 +156,7 @@ def test_a_trace_that_begins_again_while_it_is_deleted_stays(
         assert files_with(folder, SECRET) == []
         before = made.publish()
         assert before["span"].num_rows == 3
+        assert before["log_record"].num_rows == 1
         assert before["evaluation"].num_rows > 0
         made.move(5)
         assert made.hot() == []

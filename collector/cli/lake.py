@@ -13,7 +13,7 @@ import click
 import httpx
 from msgspec import structs
 
-from collector.cli.client import ServerClient, open_server
+from collector.cli.client import LONG_S, ServerClient, open_server
 from collector.cli.lookups import rule_named, rule_path
 from collector.cli.options import server_option
 from collector.cli.render import counting
@@ -204,10 +204,11 @@ class _Judge:
     def _ask(self, body: Mapping[str, object]) -> "CaseResultDocument":
         from collector.api.responses.lake import CaseResultDocument
 
-        response = self.source.send("POST", f"{self.place}/judge-case", json=body)
+        send = partial(self.source.send, "POST", f"{self.place}/judge-case", json=body, timeout=LONG_S)
+        response = send()
         for _ in range(_TRIES):
             if response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
             time.sleep(_BUSY_S)
-            response = self.source.send("POST", f"{self.place}/judge-case", json=body)
+            response = send()
         return parse_response(CaseResultDocument, self.source.content(response))

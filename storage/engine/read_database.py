@@ -22,7 +22,10 @@ class ColdReader(Protocol):
     ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         """Return a cursor that reads those rows too; with `begins`, `cursor` is in no transaction and may begin one."""
 
-    def periods(self, cursor: duckdb.DuckDBPyConnection, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
+    def watch(self, database: Database) -> None:
+        """Follow the database whose cursors `reading` receives."""
+
+    def periods(self, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
         """Split a range of time into parts, latest first. Rows of a part after all moved traces are in the database."""
 
     def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, object]) -> None:
@@ -39,6 +42,8 @@ class ReadDatabase:
         """Without `all_threads`, the number of DuckDB's threads is left as it is."""
         self._database = database
         self._cold = cold
+        if cold is not None:
+            cold.watch(database)
         self._threads: Callable[[], AbstractContextManager[None]] = database.threads.all if all_threads else nullcontext
 
     def _reading(
@@ -100,10 +105,7 @@ class ReadDatabase:
 
     def periods(self, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
         """Split a range of time into parts, latest first, for callers that read parts until they have enough rows."""
-        if self._cold is None:
-            return [(from_ns, to_ns)]
-        with self._database.cursor() as cursor:
-            return self._cold.periods(cursor, from_ns, to_ns)
+        return [(from_ns, to_ns)] if self._cold is None else self._cold.periods(from_ns, to_ns)
 
     def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, object]) -> None:
         """Decide where the rows of a client's statement are read."""

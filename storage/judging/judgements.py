@@ -152,7 +152,9 @@ class Judgements:
         read_s, counts = self._lake_jobs.get(rule_id, (-math.inf, []))
         if time.monotonic() - read_s > _COUNTS_S:
             with suppress(Overloaded, Reopened), self._database.snapshot() as cursor:
-                rows = _rows(cursor, sql.query("lake_jobs_of_rule"), {"rule_id": rule_id, "jobs": _MOST_LAKE_JOBS})
+                (bounds,) = _rows(cursor, sql.query("bounds_of_revisions"), {"rule_id": rule_id})
+                key = {"rule_id": rule_id, "jobs": _MOST_LAKE_JOBS, **bounds}
+                rows = _rows(cursor, sql.query("lake_jobs_of_rule"), key)
                 counts = [LakeJobCounts(**row) for row in rows]
             if len(self._lake_jobs) >= _MOST_RULES:
                 self._lake_jobs.clear()

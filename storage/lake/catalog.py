@@ -114,7 +114,9 @@ def _with_columns(connection: duckdb.DuckDBPyConnection, table: str, statement: 
     rows = connection.sql(f"FROM {CATALOG}.{table} LIMIT 0")
     columns = {name: restored(f'l."{name}"', kind) for name, kind in zip(rows.columns, rows.types, strict=True)}
     selected = ", ".join([*(f'{value} AS "{name}"' for name, value in columns.items()), f"l.{DIRECTORY}"])
-    return statement.replace("$columns", selected).replace("$trace_key", columns.get("trace_key", ""))
+    key = columns.get("trace_key", "")
+    statement = statement.replace("$columns", selected).replace("$trace_key", key)
+    return statement.replace("$key_of_later", key.replace("l.", "r."))
 
 
 def restored(value: str, kind: DuckDBPyType, depth: int = 0) -> str:

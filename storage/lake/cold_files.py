@@ -4,19 +4,20 @@ import datetime as dt
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 from numpy.typing import NDArray
 
 from storage.errors import Overloaded, Unpublished
 from storage.ingest.backlog import SEQ_BITS
 from storage.lake.catalog import COLD_TABLES
-from storage.lake.deltas import GREATEST, DeltaTables, LakeRows
+from storage.lake.deltas import GREATEST, DeltaTables, LakeRows, scan
 from storage.lake.tables import JOB_RESULTS, PARTITION
 
 Bounds = Mapping[str, tuple[int, int]]
@@ -45,8 +46,6 @@ class Limits:
     seq: int
     day_ns: int
     names: frozenset[tuple[object, ...]] = field(default_factory=frozenset)
-    rows: Callable[[], LakeRows] = field(default=list, compare=False, repr=False)
-    """Return what the lake must have. Called while files are listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +67,12 @@ class ColdFiles:
     """The files of the lake. Thread-safe."""
 
     def __init__(self, uri: str) -> None:
+        self.required: Callable[[], LakeRows] = list
+        """Function that returns what the lake must have. Called while files are listed."""
+
         self._lock = threading.Lock()
         self._deltas = DeltaTables(uri)
+        self._newest: tuple[object, int] = (None, LEAST)  # of which files and limits, and the time
         self._files: dict[str, tuple[int, _Files]] = {}
         self._limits: Limits | None = None
         self._until_s = 0.0
@@ -88,13 +91,14 @@ class ColdFiles:
             if limits == self._limits and time.monotonic() < self._until_s:
                 return
             try:
-                rows = limits.rows()
+                rows = self.required()
                 for name in COLD_TABLES:
                     self._list(name, rows)
+                self._note_newest(limits)
                 self._failure = None
             except (DeltaError, OSError, Unpublished) as error:  # a store that is away; hot rows can be read
                 self._failure = error
-            self._limits, self._until_s = replace(limits, rows=list), time.monotonic() + _STALE_S
+            self._limits, self._until_s = limits, time.monotonic() + _STALE_S
 
     def _list(self, name: str, rows: LakeRows) -> None:
         if (delta := self._deltas.load(name, rows)) is None:  # such as a directory that is not mounted
@@ -108,10 +112,24 @@ class ColdFiles:
     def newest_start_ns(self, limits: Limits) -> int:
         """Return a time after which no span of a moved trace starts; an estimate while the store cannot be reached."""
         self._refresh(limits, may_be_old=True)
+        newest_ns = self._newest[1]
+        return newest_ns if self._failure is None else max(newest_ns, limits.day_ns)
+
+    def _note_newest(self, limits: Limits) -> None:
+        """Note when the latest moved span starts; files that also have rows which did not move are read for it."""
         files = self._of("trace_part")
         moved = files.within({"batch": (LEAST, limits.batch - 1)})
-        newest_ns = int(files.bounds["last_start_time"][1][moved].max()) if moved.any() else LEAST
-        return newest_ns if self._failure is None else max(newest_ns, limits.day_ns)
+        key = limits.batch, [files.paths[place] for place in np.flatnonzero(moved).tolist()]
+        if key == self._newest[0] or not moved.any():
+            return
+        is_cut = moved & files.within({"batch": (limits.batch, MOST)})
+        starts = files.bounds["last_start_time"][1]
+        newest_ns = int(starts[moved & ~is_cut].max(initial=LEAST))
+        if (starts[is_cut] > newest_ns).any() and (delta := self._deltas.load("trace_part")) is not None:
+            within = {"batch": (LEAST, limits.batch - 1), "last_start_time": (newest_ns, MOST)}
+            rows = scan(delta, ["last_start_time"], where=within).read_all()
+            newest_ns = max(newest_ns, pc.max(rows.column(0)).as_py() or LEAST)
+        self._newest = key, newest_ns
 
     def choose(self, limits: Limits, scans: Mapping[str, Sequence[Bounds]]) -> dict[str, list[str]]:
         """Return for each table the files that may have moved rows within one of the scans' bounds.

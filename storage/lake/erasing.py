@@ -28,7 +28,7 @@ _BY_TRACE: Final = ("evaluation", "log_record", "trace_reading", "tool_call", "r
 """Tables whose rows are found by the numbers of spans, and by traces. Those from which others are found come last, so
 that an interrupted removal can go on."""
 
-_BEGUN_AGAIN: Final = ("evaluation", "trace_reading", "tool_call", "span", "trace_part")
+_BEGUN_AGAIN: Final = ("evaluation", "log_record", "trace_reading", "tool_call", "span", "trace_part")
 """Tables of which a deletion leaves rows here only if they came after it had looked for them."""
 
 _PERSON: Final = ("session_id", "user_id")

@@ -115,11 +115,12 @@ class SessionQueries:
         self, criteria: SessionCriteria, *, after: SessionPosition | None = None, limit: int, tenant: str | None = ""
     ) -> SessionPage:
         """Return a page of matching sessions after a position, by the start of their latest trace, newest first."""
+        ((recent_ns, _), *_) = self._database.periods(0, LAST_NS)
         with self._database.snapshot() as cursor:
             searched_to_ns = _floor(cursor, criteria, tenant)
             if searched_to_ns is not None:
                 criteria = replace(criteria, from_ns=searched_to_ns)
-            keys = _found(cursor, criteria, after, {"tenant": tenant, "limit": limit + 1})
+            keys = _found(cursor, criteria, after, {"tenant": tenant, "limit": limit + 1}, recent_ns)
             rows = _rows_of(cursor, [(owner, session_id) for owner, session_id, _ in keys[:limit]])
             summaries = _summaries(cursor, rows)
         order = {(owner, session_id): place for place, (owner, session_id, _) in enumerate(keys)}
@@ -204,9 +205,15 @@ def _floor(cursor: duckdb.DuckDBPyConnection, criteria: SessionCriteria, tenant:
 
 
 def _found(
-    cursor: duckdb.DuckDBPyConnection, criteria: SessionCriteria, after: SessionPosition | None, more: dict[str, object]
+    cursor: duckdb.DuckDBPyConnection,
+    criteria: SessionCriteria,
+    after: SessionPosition | None,
+    more: dict[str, object],
+    recent_ns: int,
 ) -> list[tuple[str, str, int]]:
     """Return the tenants and ids of matching sessions, and when their latest traces start.
+
+    Without conditions, the traces since `recent_ns` are searched first, which are all in the database.
 
     If one project has most of the traces, checking the project of every trace takes most of the time. So the newest
     traces are searched first, and all others only if they do not fill the page.
@@ -221,6 +228,11 @@ def _found(
         newest = cursor.execute(select, values | {"newest": _NEWEST_TRACES}).fetchall()
         if len(newest) == more["limit"]:
             return newest
+    if recent_ns and "alike" not in questions:
+        select = asked_for(sql.query("sessions_page"), {*questions, "recent"})
+        recent = cursor.execute(select, values | {"floor_ns": recent_ns - 1}).fetchall()
+        if len(recent) == more["limit"]:
+            return recent
     return cursor.execute(asked_for(sql.query("sessions_page"), questions), values).fetchall()
 
 

@@ -72,6 +72,10 @@ def most_of(output_tokens: int | None) -> Estimate:
 _ANY: Final = Estimate(input_tokens=sys.maxsize, output_tokens=sys.maxsize)
 
 
+def _limit_s(*, is_capped: bool) -> float:
+    return CALLS_TIMEOUT_S if is_capped else RetryPolicy().job_s
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgesAtHand:
     """The judges of rules, and access to their event loop."""
@@ -174,7 +178,7 @@ class Trials:
         return self._ask(lambda: self._examined(active, examples))
 
     def ask_about(self, kept: ActiveRule, example: TargetExample, case: str, part: ExaminedPart | None) -> TrialAnswers:
-        """Call the judge of a stored rule for a test case that was made elsewhere, like `ask`, but within budgets only.
+        """Call the judge of a stored rule for a test case that was made elsewhere, within the limits of a job.
 
         Raises:
             Overloaded: as `ask`.
@@ -189,7 +193,7 @@ class Trials:
         try:
             futures = [self._judges.run(self._judged(each, paid, is_capped=is_capped)) for each in examine()]
             try:
-                results = [each.result(timeout=CALLS_TIMEOUT_S + _WAIT_S) for each in futures]
+                results = [each.result(timeout=_limit_s(is_capped=is_capped) + _WAIT_S) for each in futures]
             finally:
                 for each in futures:
                     each.cancel()
@@ -237,7 +241,7 @@ class Trials:
 
         async def ask(over: str | None) -> tuple[Outcome, str | None]:
             judge_of = partial(self._judge, active, job, paid, over, is_capped=is_capped)
-            outcome, model = await outcome_of(active.rule, case, judge_of, limit_s=CALLS_TIMEOUT_S)
+            outcome, model = await outcome_of(active.rule, case, judge_of, limit_s=_limit_s(is_capped=is_capped))
             if isinstance(outcome, Verdict) and outcome.usage is not None:
                 self._judges.of.health.answered(over or self._judges.of.connection_of(active))
             return outcome, model

@@ -1,5 +1,6 @@
 -- Define the sums of traces that are in the lake alone. A trace that a span reached after it had moved has new sums, of
--- its later spans alone, in the database and then here. Of two sums of a trace the later ones count.
+-- its later spans alone, in the database and then here. Of two sums of a trace the later ones count. They are compared by
+-- a join, since a condition on a column does not reach the scan below a window.
 CREATE VIEW lake.alone.trace_reading AS
 SELECT $columns
 FROM read_parquet(getvariable('lake')['trace_reading'], union_by_name = true, hive_partitioning = false) AS l
@@ -11,5 +12,11 @@ ANTI JOIN (
     FROM tracejury.main.trace_reading
     WHERE start_time <= getvariable('lake')['until']
 ) AS h ON h.trace_key = $trace_key AND h.tenant = l.tenant
-WHERE l.start_time <= epoch_ns(getvariable('lake')['until']) -- of later ones copies are published, but none moved
-QUALIFY row_number() OVER (PARTITION BY l.tenant, l.trace_key ORDER BY l.write_number DESC) = 1;
+ANTI JOIN (
+    SELECT r.tenant, r.trace_key, r.write_number
+    FROM read_parquet(getvariable('lake')['trace_reading'], union_by_name = true, hive_partitioning = false) AS r
+    SEMI JOIN lake.alone.trace_part AS p
+        ON p.directory_id = r.directory_id AND p.tenant = r.tenant AND p.trace_key = $key_of_later
+    WHERE r.start_time <= epoch_ns(getvariable('lake')['until'])
+) AS later ON later.tenant = l.tenant AND later.trace_key = l.trace_key AND later.write_number > l.write_number
+WHERE l.start_time <= epoch_ns(getvariable('lake')['until']); -- of later ones copies are published, but none moved

@@ -17,6 +17,7 @@ SEMI JOIN ( -- alike
         ) -- project
 ) AS like_this USING (tenant, session_id) -- alike
 WHERE session_id IS NOT NULL AND ($tenant::VARCHAR IS NULL OR tenant IN ($tenant, ''))
+    AND start_time > make_timestamp_ns($floor_ns) -- recent
 GROUP BY tenant, session_id
 HAVING latest_ns < $place_ns OR (latest_ns = $place_ns AND (session_id, tenant) > ($place_session, $place_tenant)) -- after
 ORDER BY latest_ns DESC, session_id, tenant

@@ -14,7 +14,7 @@ SELECT
     project,
     service_name,
     root_name,
-    epoch_ns(start_time),
+    epoch_ns(start_time) AS first_start_ns,
     epoch_ns(end_time),
     span_count,
     error_count,
