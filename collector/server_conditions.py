@@ -202,6 +202,8 @@ def _unpublished(lake: LakePublisher | None) -> Sightings:
         return {"": f"nothing was published in the lake for {waits}: {one_line(lake.failing)}"}
     if lake.held is not None:
         return {"moving": f"traces of more than {lake.mover.hot_days} days stay in the database: {one_line(lake.held)}"}
+    if lake.mover.shortage is not None:
+        return {"room": f"{one_line(lake.mover.shortage)}; if that lasts for ten minutes, a sweep deletes traces"}
     return {}
 
 

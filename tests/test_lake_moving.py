@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -511,44 +512,61 @@ def test_for_lack_of_room_traces_move_early(
         made.store.retention.moves_first = mover.make_room
         sweep = partial(made.store.retention.sweep, now_us=RECEIVED_AT_US, max_bytes=1)
         assert sweep().traces == 0
+        assert "under way" in str(mover.shortage)
         mover.move(lambda: False)
         assert made.hot() == [5]
         same(before, rows_as_one(made.store, folder))
+        assert sweep().traces == 0  # what settles or is evaluated within ten minutes moves
+        assert "larger than max_bytes: traces that have not settled" in str(mover.shortage)
+        monkeypatch.setattr("collector.live.upkeep.lake_mover._PATIENCE_S", -1)
         assert sweep().traces == 1
         assert made.hot() == []
-        monkeypatch.setattr("collector.live.upkeep.lake_mover._PATIENCE_S", -1)  # such as while the lake is away
-        assert mover.make_room() == "nothing could move for ten minutes"
-        assert (
-            "deleted 1 traces that would expire soonest and are not in the lake alone: the others are pinned"
-            in caplog.text
-        )
+        assert "deleted 1 traces, which are lost; for ten minutes moving made too little room: traces" in caplog.text
+        made.store.retention.sweep(now_us=RECEIVED_AT_US)
+        assert mover.shortage is None
         assert folder.rows("span").num_rows == 18
         made.mover(9).move(lambda: False)
         assert set(folder.rows("span").column("trace_id").to_pylist()) == {trace_id(number) for number in range(5)}
 
 
-def test_what_moves_resets_the_patience(folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sweep by size that comes after traces moved begins to wait anew, also while the move goes on."""
-    monkeypatch.setattr("collector.live.upkeep.lake_mover._PATIENCE_S", 0)
+def test_no_room_is_made_by_deletion_while_publication_goes_on(
+    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ten minutes begin anew with all that is published or moves, and last once with the first move that lacks."""
+    passed_s = 0.0
+    clock = SimpleNamespace(monotonic=lambda: passed_s)
+    monkeypatch.setattr("collector.live.upkeep.lake_mover.time", clock)
     with days(tmp_path / "data", folder) as made:
         made.send(0, a_trace(0, 0))
         made.send(3, a_trace(1, 3))
         made.publish()
+        now = "now()::TIMESTAMP"
+        write(made.store, f"INSERT INTO trace_open VALUES ('', '{trace_id(1)}', {now}, {now}, false, 3, 0)")
         now_ns = START_NS + 3 * DAY_NS
         upkeep = made.store.lake_upkeep(made.lake)
         mover = LakeMover(upkeep, made.store.moving, hot_days=1, max_bytes=1, clock=lambda: now_ns)
-        looks = [(0, mover.make_room())]
+        assert mover.make_room(1, 0) is None
+        for published in range(1, 4):
+            passed_s += 601
+            assert mover.make_room(1, published) is None
+        looks = list[str | None]()
 
         def look() -> bool:
-            if len(looks) == 1 and mover.counts["traces"]:
-                looks.append((1, mover.make_room()))
+            looks.append(mover.make_room(1, 3))
             return False
 
+        passed_s += 601
         mover.move(look)
-        assert looks == [(0, None), (1, None)]
-        assert made.hot() == []
-        assert mover.make_room() is None
-        assert mover.make_room() == "nothing could move for ten minutes"
+        assert set(looks) == {None}
+        assert made.hot() == [1]
+        passed_s += 599
+        assert mover.make_room(1, 4) is None
+        passed_s += 2
+        assert "not settled" in str(mover.make_room(1, 5))
+        assert mover.make_room(None) is None
+        assert mover.make_room(1, 5) is None
+        passed_s += 601
+        assert mover.make_room(1, 5) == "nothing could be published or moved"
 
 
 def test_a_lack_of_room_outlasts_a_daily_move(folder: Place, tmp_path: Path) -> None:
@@ -560,7 +578,7 @@ def test_a_lack_of_room_outlasts_a_daily_move(folder: Place, tmp_path: Path) -> 
         now_ns = START_NS + 3 * DAY_NS
         upkeep = made.store.lake_upkeep(made.lake)
         mover = LakeMover(upkeep, made.store.moving, hot_days=1, max_bytes=1, clock=lambda: now_ns)
-        mover.move(lambda: mover.make_room() is not None)
+        mover.move(lambda: mover.make_room(1) is not None)
         assert made.hot() == [1]
         assert upkeep.size is None
         mover.move(lambda: False)
