@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING, Self
 
 import duckdb
@@ -194,12 +195,12 @@ class Store:
         Files that this process creates from then on, anywhere, are readable by their owner alone.
 
         Raises:
-            Unusable: the directory is in use, its database is foreign or newer, or the extra `lake` is not installed.
+            Unusable: the directory is in use, its database is foreign or newer, or the setting `lake` cannot be met.
             ReadOnly: the directory cannot be written, and `may_only_read` is false, or it must be written first.
             NoRoom: the disk is full.
             Overloaded: the recorded calls to judges cannot be written to the database.
         """
-        options = _with_lake(options or StoreOptions())
+        options = _with_lake(options or StoreOptions(), directory)
         keep_new_files_private()
         with needing_room(directory), ExitStack() as undo:
             lock = DirectoryLock(directory, may_only_read=options.may_only_read)
@@ -490,16 +491,35 @@ class Store:
         self.close()
 
 
-def _with_lake(options: StoreOptions) -> StoreOptions:
+def _with_lake(options: StoreOptions, directory: Path) -> StoreOptions:
     """Return options with the reader of the lake, if there is one."""
     if options.lake is None:
         return options
+    if "://" not in options.lake:
+        _refuse_place(Path(options.lake), directory)
     try:
         from storage.lake.reading import LakeReader  # noqa: PLC0415 - an extra, and it takes a while to load
     except ImportError as error:
         raise Unusable(f"lake: {error.name} is not installed; install tracejury[lake]") from error
     reader = LakeReader(options.lake, options.lake_endpoint)
     return replace(options, cold=reader, database=replace(options.database, attach=reader.attach))
+
+
+def _refuse_place(place: Path, directory: Path) -> None:
+    """Refuse a directory that can never be a lake; one that cannot be reached or written now may be later."""
+    remedy = "set it to a directory of its own, such as /srv/lake, or to s3://BUCKET/PREFIX"
+    if place.resolve().is_relative_to(directory.resolve()):
+        raise Unusable(f"lake: {place} is within the data directory {directory}; {remedy}")
+    above = next(each for each in (place, *place.parents) if each.exists())
+    if not above.is_dir():
+        raise Unusable(f"lake: {above} is not a directory; {remedy}")
+    try:
+        if above != place:
+            Path(mkdtemp(dir=above)).rmdir()
+    except FileNotFoundError as error:  # such as in /proc
+        raise Unusable(f"lake: {place} cannot be made; {remedy}") from error
+    except OSError:  # such as a directory that is not mounted yet
+        return
 
 
 class _Followed:

@@ -52,7 +52,7 @@ class LakeSnapshot:
             left_out = list(zip(*scope.left_out, strict=True)) or [(), (), ()]
             with database.transaction() as cursor:
                 for directory_id, day, first_batch, first_seq in scope.boundaries:
-                    boundary = {"directory_id": directory_id, "day": day, "first_batch": first_batch}
+                    boundary = {"directory_id": directory_id, "day": day, "first_batch": first_batch, "moved": None}
                     cursor.execute(sql.query("put_lake_boundary"), {**boundary, "first_seq": first_seq})
                 traces = pa.table([*map(pa.array, left_out)], names=["tenant", "trace_id", "last_write"])
                 cursor.register("traces_left_out", traces)
