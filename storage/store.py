@@ -45,7 +45,7 @@ from storage.judging.result_export import ResultsOut
 from storage.judging.rule_record import RuleRecord
 from storage.judging.rulebook import Rulebook
 from storage.judging.spending import JudgeCallStore
-from storage.lake.scope import LakeScope, lake_scope
+from storage.lake.scope import LakeScope, lake_scope, moved_to_lake
 from storage.limit import Limit
 from storage.offline.datasets import Datasets
 from storage.offline.run_evaluations import RunEvaluations
@@ -137,6 +137,7 @@ class Store:
         options: StoreOptions,
     ) -> None:
         self._lock, self._database, self._spool, self._writer = lock, database, spool, writer
+        self._has_lake = options.lake is not None
         self._backlog, self._backlog_limit = writer.shares, (limit := options.backlog_bytes)
         self.aging, self.delays = aging, delays = Aging(database, writer, options.aging), StoredDelays(writer)
         self._appending = threading.Lock()
@@ -265,6 +266,15 @@ class Store:
     def lake_scope(self) -> LakeScope | None:
         """Return what a reader of the lake elsewhere has to know; None if nothing has moved there."""
         return lake_scope(self._database, self._writer.edition)
+
+    @cached_property
+    def left_behind(self) -> str | None:
+        """Return what moved to a lake and is not read, because no lake is set, and the remedy; None if nothing is."""
+        moved = None if self._has_lake else moved_to_lake(self._database)
+        if moved is None:
+            return None
+        size = f"{moved.traces:,} traces with {moved.spans:,} spans" if moved.traces else "traces"
+        return f"{size} moved to a lake and are not read, because none is set; set TRACEJURY_LAKE to its place"
 
     def rename_in_lake(self, *, gives_up: bool) -> None:
         """Give this directory a new id in the lake; a copy of a directory needs one before it publishes.
