@@ -166,7 +166,6 @@ class Lake:
             return deltas.create(table.name, _rows(cursor, table, first=0, last=-1).schema)
 
     def _refuse_another(self, deltas: DeltaTables) -> None:
-        """Check that the lake has all that moved, before anything is written to it."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("rows_in_lake")).fetchall()
         for name in {name for _, name, _ in rows}:
