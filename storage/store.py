@@ -137,13 +137,12 @@ class Store:
         options: StoreOptions,
     ) -> None:
         self._lock, self._database, self._spool, self._writer = lock, database, spool, writer
-        self._has_lake = options.lake is not None
         self._backlog, self._backlog_limit = writer.shares, (limit := options.backlog_bytes)
         self.aging, self.delays = aging, delays = Aging(database, writer, options.aging), StoredDelays(writer)
         self._appending = threading.Lock()
         read_db, quiet_db = (ReadDatabase(database, options.cold, all_threads=each) for each in (True, False))
         self.queries, self.access = Queries(read_db), Access(database, writer)
-        self.gauges = Gauges(database)
+        self.gauges, self._has_lake = Gauges(database), options.lake is not None
         self.windows = Windows(database, writer.edition)
         self.trace_meanings = TraceMeanings(database, writer, followed.changes)
         self.matching = Matching(database, writer, followed.committed)
