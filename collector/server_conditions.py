@@ -97,6 +97,7 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
         ServerCondition(
             name="lake_behind", look=lambda: _unpublished(watched.lake), every_s=5.0, begins_after_s=_BEHIND_S
         ),
+        ServerCondition(name="lake_not_set", look=lambda: _noted(store.left_behind)),
         ServerCondition(name="certificate", look=lambda: _certificate(watched.certificate), every_s=_CERTIFICATE_S),
     )
 
@@ -202,7 +203,13 @@ def _unpublished(lake: LakePublisher | None) -> Sightings:
         return {"": f"nothing was published in the lake for {waits}: {one_line(lake.failing)}"}
     if lake.held is not None:
         return {"moving": f"traces of more than {lake.mover.hot_days} days stay in the database: {one_line(lake.held)}"}
+    if lake.mover.shortage is not None:
+        return {"room": f"{one_line(lake.mover.shortage)}; if that lasts for ten minutes, a sweep deletes traces"}
     return {}
+
+
+def _noted(text: str | None) -> Sightings:
+    return {} if text is None else {"": text}
 
 
 def _certificate(certificate: Certificate | None) -> Sightings:

@@ -2,7 +2,6 @@
 
 import os
 import resource
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -19,7 +18,6 @@ take many times that as Python objects."""
 
 def run(serve: Callable[[BinaryIO, BinaryIO], None], *, memory_bytes: int = _MEMORY_BYTES) -> None:
     """Answer requests on standard input until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server ends the child
     os.nice(_NICENESS)
     _limit_memory(memory_bytes)
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -69,4 +67,5 @@ def start_program(program: str) -> "subprocess.Popen[bytes]":
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=child_environment(os.environ),
+        process_group=0,  # Ctrl-C is for the parent alone, which ends the child, also while that starts
     )

@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING, Self
 
 import duckdb
@@ -44,7 +45,7 @@ from storage.judging.result_export import ResultsOut
 from storage.judging.rule_record import RuleRecord
 from storage.judging.rulebook import Rulebook
 from storage.judging.spending import JudgeCallStore
-from storage.lake.scope import LakeScope, lake_scope
+from storage.lake.scope import LakeScope, lake_scope, moved_to_lake
 from storage.limit import Limit
 from storage.offline.datasets import Datasets
 from storage.offline.run_evaluations import RunEvaluations
@@ -142,7 +143,7 @@ class Store:
         self._appending = threading.Lock()
         read_db, quiet_db = (ReadDatabase(database, options.cold, all_threads=each) for each in (True, False))
         self.queries, self.access = Queries(read_db), Access(database, writer)
-        self.gauges = Gauges(database)
+        self.gauges, self._has_lake = Gauges(database), options.lake is not None
         self.windows = Windows(database, writer.edition)
         self.trace_meanings = TraceMeanings(database, writer, followed.changes)
         self.matching = Matching(database, writer, followed.committed)
@@ -195,12 +196,12 @@ class Store:
         Files that this process creates from then on, anywhere, are readable by their owner alone.
 
         Raises:
-            Unusable: the directory is in use, its database is foreign or newer, or the extra `lake` is not installed.
+            Unusable: the directory is in use, its database is foreign or newer, or the setting `lake` cannot be met.
             ReadOnly: the directory cannot be written, and `may_only_read` is false, or it must be written first.
             NoRoom: the disk is full.
             Overloaded: the recorded calls to judges cannot be written to the database.
         """
-        options = _with_lake(options or StoreOptions())
+        options = _with_lake(options or StoreOptions(), directory)
         keep_new_files_private()
         with needing_room(directory), ExitStack() as undo:
             lock = DirectoryLock(directory, may_only_read=options.may_only_read)
@@ -265,6 +266,15 @@ class Store:
     def lake_scope(self) -> LakeScope | None:
         """Return what a reader of the lake elsewhere has to know; None if nothing has moved there."""
         return lake_scope(self._database, self._writer.edition)
+
+    @cached_property
+    def left_behind(self) -> str | None:
+        """Return what moved to a lake and is not read, because no lake is set, and the remedy; None if nothing is."""
+        moved = None if self._has_lake else moved_to_lake(self._database)
+        if moved is None:
+            return None
+        size = f"{moved.traces:,} traces with {moved.spans:,} spans" if moved.traces else "traces"
+        return f"{size} moved to a lake and are not read, because none is set; set TRACEJURY_LAKE to its place"
 
     def rename_in_lake(self, *, gives_up: bool) -> None:
         """Give this directory a new id in the lake; a copy of a directory needs one before it publishes.
@@ -491,16 +501,35 @@ class Store:
         self.close()
 
 
-def _with_lake(options: StoreOptions) -> StoreOptions:
+def _with_lake(options: StoreOptions, directory: Path) -> StoreOptions:
     """Return options with the reader of the lake, if there is one."""
     if options.lake is None:
         return options
+    if "://" not in options.lake:
+        _refuse_place(Path(options.lake), directory)
     try:
         from storage.lake.reading import LakeReader  # noqa: PLC0415 - an extra, and it takes a while to load
     except ImportError as error:
         raise Unusable(f"lake: {error.name} is not installed; install tracejury[lake]") from error
     reader = LakeReader(options.lake, options.lake_endpoint)
     return replace(options, cold=reader, database=replace(options.database, attach=reader.attach))
+
+
+def _refuse_place(place: Path, directory: Path) -> None:
+    """Refuse a directory that can never be a lake; one that cannot be reached or written now may be later."""
+    remedy = "set it to a directory of its own, such as /srv/lake, or to s3://BUCKET/PREFIX"
+    if place.resolve().is_relative_to(directory.resolve()):
+        raise Unusable(f"lake: {place} is within the data directory {directory}; {remedy}")
+    above = next(each for each in (place, *place.parents) if each.exists())
+    if not above.is_dir():
+        raise Unusable(f"lake: {above} is not a directory; {remedy}")
+    try:
+        if above != place:
+            Path(mkdtemp(dir=above)).rmdir()
+    except FileNotFoundError as error:  # such as in /proc
+        raise Unusable(f"lake: {place} cannot be made; {remedy}") from error
+    except OSError:  # such as a directory that is not mounted yet
+        return
 
 
 class _Followed:

@@ -200,7 +200,7 @@ def _leave_work(data: Path, copy: Path) -> None:
         store.deletions.request(DeletionCriteria(trace_id=_DELETED), now_us=START_NS // 1000)
         published = "INSERT INTO lake_position VALUES ('span', 'fixture', 1, [2])"
         store._writer.store(lambda cursor: cursor.execute(published), 1)
-        moved = "INSERT INTO lake_boundary VALUES ('fixture', '2026-01-02', 0, 0)"
+        moved = "INSERT INTO lake_boundary VALUES ('fixture', '2026-01-02', 0, 0, 0, 0)"
         store._writer.store(lambda cursor: cursor.execute(moved), 1)
         removed = f"INSERT INTO lake_removal VALUES ('', '{_DELETED}', 0, 0, 0, 0)"
         store._writer.store(lambda cursor: cursor.execute(removed), 1)

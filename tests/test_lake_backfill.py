@@ -108,12 +108,15 @@ class Lake:
         """Wait until a client's statement has these rows, since files are listed every ten seconds."""
         return until(lambda: self.sql(statement), lambda seen: seen == expected) == expected
 
-    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+    def start(
+        self, *arguments: str, stderr: int = subprocess.DEVNULL, leads: bool = False
+    ) -> "subprocess.Popen[bytes]":
         """Start a command about the lake as a process."""
         server = f"http://{self.server.http}"
         often = "from collector.live.jobs import lake_run; lake_run._COMMIT_S, lake_run._TRACES = 0, 8"
         program = [sys.executable, "-c", f"{often}; from collector.cli.main import main; main()"]
-        return subprocess.Popen([*program, "lake", *arguments, "--server", server], stderr=subprocess.DEVNULL)
+        command = [*program, "lake", *arguments, "--server", server]
+        return subprocess.Popen(command, stderr=stderr, start_new_session=leads)
 
 
 @contextmanager
@@ -133,7 +136,9 @@ def a_lake(
     settles = {"settle_after_root_seconds": 0, "settle_quiet_seconds": 0}
     with a_server(data, lake=place.uri, lake_interval_seconds=3600, rules=folder, **settles) as server:
         made = Lake(server=server, place=place)
-        until(lambda: server.store.erasure.lake, bool)
+        publisher = server.context.lake
+        assert publisher is not None
+        until(lambda: publisher.held or publisher.mover._moved_to, bool)  # so that no second name is made beside it
         batches = [a_batch(each) for each in traces]
         batches += [a_batch(a_tool_trace(number), tenant="acme") for number in range(others)]
         for begin in range(0, len(batches), 500):
@@ -244,12 +249,16 @@ def count(made: Lake) -> int:
 def kill_child(driver: "subprocess.Popen[bytes]", killed: Counter[str]) -> None:
     """Kill a process that a driver has started, once there is one."""
     while driver.poll() is None:
-        pids = [pid for each in Path(f"/proc/{driver.pid}/task").glob("*/children") for pid in each.read_text().split()]
-        if pids:
-            os.kill(int(pids[0]), signal.SIGKILL)
+        if pids := children_of(driver.pid):
+            os.kill(pids[0], signal.SIGKILL)
             killed["workers"] += 1
             return
         time.sleep(0.01)
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    return [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
 
 
 def test_what_was_deleted_is_not_judged_and_its_results_leave_with_a_trace(folder: Place, tmp_path: Path) -> None:
@@ -418,10 +427,65 @@ def test_a_case_that_times_out_stops_the_job_only_if_all_do(folder: Place, tmp_p
         assert count(made) == 0
         is_up.set()
         result = made.job("backfill", "kind", *TIME)
-        assert result.exit_code == 0, result.output
+        assert result.exit_code == 1, result.output
+        assert "1 failed, 7 passed" in result.output
+        assert "repeat the command to evaluate the failed ones again" in result.output
         assert made.shows(
             "SELECT count(*), count(score), any_value(error_kind) FROM backfill_results", [(8, 7, "timeout")]
         )
+
+
+@pytest.mark.parametrize("target", ["TRACE", "SPAN"])
+def test_a_judge_that_gives_no_verdicts_stops_the_job_and_what_failed_is_repeated(
+    folder: Place, tmp_path: Path, target: str
+) -> None:
+    """Twenty failures in a row end the command; later ones judge the rest and each failed target once more."""
+    works, prompts = [False], list[str]()
+
+    def script(request: ModelRequest) -> Step:
+        prompts.append(request.user)
+        return KIND if works[0] and "result of 40" not in request.user else Says("no JSON")
+
+    traces = [a_tool_trace(number, spans=1) for number in range(1, 51)]
+    config = {"evaluationParams": ["TOOL_CALLS"]} if target == "TRACE" else {}
+    counted = "SELECT count(*), count(DISTINCT trace_id), count(score) FROM backfill_results"
+    with a_judging_lake(tmp_path / "data", folder, script, *traces, target=target, config=config) as (made, _):
+        result = made.job("backfill", "kind", *TIME)
+        assert result.exit_code == 1, result.output
+        assert "20 evaluations in a row failed, the last one because of: " in result.output
+        assert "repeat the command" in result.output
+        failed = count(made)
+        assert 20 <= failed < 30
+        works[0] = True
+        prompts.clear()
+        result = made.job("backfill", "kind", *TIME)
+        assert result.exit_code == 1, result.output
+        assert "1 failed, 49 passed" in result.output
+        assert made.shows(counted, [(50, 50, 49)])
+        prompts.clear()
+        result = made.job("backfill", "kind", *TIME)
+        assert "1 failed; " in result.output
+        assert all("result of 40" in each for each in prompts)
+        assert made.shows(counted, [(50, 50, 49)])
+
+
+def test_an_interruption_ends_a_job_at_once_with_one_line(folder: Place, tmp_path: Path) -> None:
+    """Ctrl-C, which reaches all processes of a terminal, ends a job whose workers start, or are at work."""
+    traces = [a_tool_trace(number) for number in range(300)]
+    with a_lake(tmp_path / "data", folder, *traces, rules=("tools",)) as made:
+        for children in (1, 2):
+            driver = made.start("backfill", "tools", *TIME, stderr=subprocess.PIPE, leads=True)
+            while len(children_of(driver.pid)) < children:
+                time.sleep(0.01)
+            os.killpg(driver.pid, signal.SIGINT)
+            began_s = time.monotonic()
+            _, written = driver.communicate(timeout=60)
+            assert driver.returncode == 130
+            assert written.decode().splitlines()[1:] == [
+                "Error: interrupted; what is evaluated is kept: repeat the command to continue"
+            ]
+            assert time.monotonic() - began_s < 10
+        assert made.job("backfill", "tools", *TIME).exit_code == 0
 
 
 SESSIONS = """
@@ -442,6 +506,7 @@ def test_what_cannot_be_run_is_refused_with_the_remedy(folder: Place, tmp_path: 
             ("backfill", "tools", "--from", "soon", "--to", "2026-01-01"): "is not a time",
             ("backfill", "tools", "--from", "2026-01-02"): "--to",
             ("evaluate", "none", *TIME): "none",
+            ("evaluate", "tool_error", "--project", "nosuch", *TIME): "no span of the project nosuch",
             ("evaluate", "length", "--config", '{"a": 1}', *TIME): "a",
             ("evaluate", "llm_judge", "--config", '{"criteria": "kind"}', *TIME): "tracejury lake backfill",
             ("backfill", "tools", *TIME, "--ray", "127.0.0.1:1"): "Ray",

@@ -106,7 +106,7 @@ def bound(store: Store, lake: str, day: str = FAR_FUTURE) -> int:
     write(store, "DELETE FROM lake_boundary")
     write(
         store,
-        "INSERT INTO lake_boundary SELECT DISTINCT directory_id, $day::DATE, $batch, $seq FROM lake_position",
+        "INSERT INTO lake_boundary SELECT DISTINCT directory_id, $day::DATE, $batch, $seq, 1, 1 FROM lake_position",
         {"day": day, "batch": batch, "seq": seq},
     )
     assert isinstance(seq, int)

@@ -86,6 +86,8 @@ def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) ->
         traces, spans = counted(client, values | {"tenant": options["tenant"] or own_tenant})
         size = f"{count_text(traces, 'trace')} with {count_text(spans, 'span')}"
         if not traces:
+            if trace is not None:
+                client.get(f"/api/v1/traces/{path_segment(str(values['trace']))}")  # its refusal may have a reason
             raise click.ClickException(f"nothing of {what} is stored")
         if dry_run:
             click.echo(f"would delete {size} of {what}")

@@ -2,7 +2,9 @@
 
 import datetime as dt
 import json
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from collector.cli.options import server_option
 from collector.cli.render import counting
 from collector.cli.responses import parse_response
 from collector.cli.times import PAST
+from collector.cli.views import TableView
 from collector.escaping import one_line
 from collector.units import count_text
 
@@ -29,9 +32,20 @@ if TYPE_CHECKING:
     from storage.judging.jobs import Job
 
 
+_SPAN_OF: Final = """
+    SELECT 1 FROM spans
+    WHERE project = $project AND start_time >= $from::TIMESTAMPTZ AT TIME ZONE 'UTC'
+        AND start_time < $to::TIMESTAMPTZ AT TIME ZONE 'UTC'
+    LIMIT 1
+"""
 _TRIES: Final = 10
 _BUSY_S: Final = 5.0  # between attempts while the server makes calls of others; guesses
+_PRINT_S: Final = 30.0  # between lines about the progress where no terminal shows it; a guess
 _TIMEOUTS: Final = 3  # after which a case is not tried again; a guess
+
+
+class _Interrupted(click.ClickException):
+    exit_code = 130  # by convention: 128 + SIGINT
 
 
 @click.group()
@@ -93,6 +107,8 @@ def evaluate(
         problems = "; ".join(f"{each.key}: {each.message}" for each in error.problems)
         raise click.ClickException(one_line(problems)) from error
     with open_server(server, None) as source:
+        if project is not None:
+            _refuse_unknown(source, project, options["from_time"], options["to_time"])
         of_rule = {"rule_id": None, "revision": None, "tenant": tenant, "rule": document}
         _run(source, of_rule, place=None, **options)
 
@@ -116,17 +132,35 @@ def _run(
         raise click.UsageError("--from must be before --to")
     state = parse_response(LakeDocument, source.get("/api/v1/lake"))
     bounds = {"from_ns": _ns(from_time), "to_ns": _ns(to_time)}
+    counts = Counter[str]()
     try:
         job = _job(state, **of_rule, **bounds)
         _refuse(job, may_ask=place is not None)
         ask = _Judge(source, place or "") if job.active.executor_kind == "judge" else None
-        counts = run_job(job, ask, ray, partial(_counting, job.id))
+        run_job(job, ask, ray, partial(_counting, job.id), counts)
+    except KeyboardInterrupt:
+        raise _Interrupted("interrupted; what is evaluated is kept: repeat the command to continue") from None
     except (JobStopped, StorageError, NotExamined, ChildFailed) as error:
-        raise click.ClickException(one_line(str(error))) from error
+        raise click.ClickException(f"{_endings(counts)}{one_line(str(error))}") from error
     except ImportError as error:
         raise click.ClickException(f"{error.name} is not installed; install tracejury[lake]") from error
-    endings = ", ".join(f"{count:,} {ending}" for ending, count in sorted(counts.items()))
-    click.echo(f"{endings or 'no results were added'}; the results are in the view backfill_results, as job {job.id}")
+    click.echo(
+        f"{_endings(counts) or 'no results were added; '}the results are in the view backfill_results, job {job.id}"
+    )
+    if counts["failed"]:
+        raise click.ClickException(
+            f"{count_text(counts['failed'], 'evaluation')} failed; repeat the command to evaluate the failed ones again"
+        )
+
+
+def _endings(counts: Counter[str]) -> str:
+    return "".join(f"{count:,} {ending}, " for ending, count in sorted(counts.items()))[:-2] + ("; " if counts else "")
+
+
+def _refuse_unknown(source: ServerClient, project: str, from_time: dt.datetime, to_time: dt.datetime) -> None:
+    parameters = {"project": project, "from": from_time.isoformat(), "to": to_time.isoformat()}
+    if not parse_response(TableView, source.post("/api/v1/sql", {"sql": _SPAN_OF, "parameters": parameters})).rows:
+        raise click.ClickException(f"no span of the project {one_line(project)} started in this interval")
 
 
 def _ns(time_: dt.datetime) -> int:
@@ -168,7 +202,17 @@ def _refuse(job: "LakeJob", *, may_ask: bool) -> None:
 def _counting(job_id: str, traces: int, is_rest: bool) -> Iterator[Callable[[int], None]]:  # noqa: FBT001 - see `Counting`
     click.echo(f"job {job_id}: {count_text(traces, 'trace')}{' left' if is_rest else ''}", err=True)
     with counting(f"of {traces:,} traces", traces) as advance:
-        yield advance
+        done, printed_s = 0, time.monotonic()
+
+        def count(more: int) -> None:
+            nonlocal done, printed_s
+            done += more
+            advance(more)
+            if not sys.stderr.isatty() and time.monotonic() - printed_s > _PRINT_S:
+                click.echo(f"{done:,} of {traces:,} traces", err=True)
+                printed_s = time.monotonic()
+
+        yield count
 
 
 @dataclass(slots=True)

@@ -139,7 +139,10 @@ def _lake(server: RunningServer | None) -> list[tuple[str, str, bool]]:
     lake = server and server.lake
     if not lake:
         return []
-    size = "" if lake.files is None else f"; {count_text(lake.files, 'file')}, {(lake.size_bytes or 0) >> 20:,} MiB"
+    size = ""
+    if lake.files is not None:
+        maintained = one_line((lake.maintained_at or "")[:16].replace("T", " "))
+        size = f"; {count_text(lake.files, 'file')}, {(lake.size_bytes or 0) >> 20:,} MiB at {maintained}"
     moved = "nothing moved" if lake.moved_before is None else f"moved before {lake.moved_before}"
     behind = f"{duration_text(lake.lag_seconds * 1e3)} behind, {moved}{size}"
     return [("lake", f"{behind}{one_line(f'; waits: {lake.waiting}') if lake.waiting else ''}", bool(lake.waiting))]

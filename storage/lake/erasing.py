@@ -37,7 +37,7 @@ _NO_TRACES: Final = pa.table({"trace_id": pa.array([], pa.string())})
 _EVER, _NEVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
 _TRACES_AT_ONCE: Final = 200_000  # whose numbers are in memory: a guess, some 100 MB with ten spans and decisions each
 _EXTENT: Final = ("tenant", "trace_id", "batch", "start_time", "last_start_time", "end_time")
-_PART: Final = ("tenant", "trace_id", "batch", "start_time", "root_start_time", "root_project", "first_project")
+_PART: Final = (*_EXTENT[:4], "root_start_time", "root_project", "first_project", "span_count")
 
 
 class LakeErasure:

@@ -32,6 +32,10 @@ from storage.lake.tables import BY_NAME, DIRECTORY, JOB_RESULTS, delta_rows
 _TRIES: Final = 5  # of a commit beside other writers, and of reading files that are merged meanwhile; a guess
 _REMOVED_AT_ONCE: Final = 1_000  # numbers in one predicate; a guess
 _MEMORY: Final = "512MB"
+_SAME: Final = (
+    "t.job = s.job AND t.tenant = s.tenant AND t.trace_id = s.trace_id"
+    " AND coalesce(t.span_id, '') = coalesce(s.span_id, '')"
+)
 
 
 class LakeSnapshot:
@@ -52,7 +56,7 @@ class LakeSnapshot:
             left_out = list(zip(*scope.left_out, strict=True)) or [(), (), ()]
             with database.transaction() as cursor:
                 for directory_id, day, first_batch, first_seq in scope.boundaries:
-                    boundary = {"directory_id": directory_id, "day": day, "first_batch": first_batch}
+                    boundary = {"directory_id": directory_id, "day": day, "first_batch": first_batch, "moved": None}
                     cursor.execute(sql.query("put_lake_boundary"), {**boundary, "first_seq": first_seq})
                 traces = pa.table([*map(pa.array, left_out)], names=["tenant", "trace_id", "last_write"])
                 cursor.register("traces_left_out", traces)
@@ -137,10 +141,16 @@ class JobResults:
         rows = self._scan(JOB_RESULTS, ["tenant", "trace_id", "span_id"], where).to_pylist()
         return frozenset((row["tenant"], row["trace_id"], row["span_id"]) for row in rows)
 
-    def publish(self, rows: pa.Table, last: int, now_us: int) -> None:
+    def failed(self) -> list[tuple[str, str, str | None]]:
+        """Return tenant, trace and span of the targets whose evaluation failed, the one that waits longest first."""
+        where = {"job": (self._job, self._job), "outcome": ("failed", "failed")}
+        rows = self._scan(JOB_RESULTS, ["tenant", "trace_id", "span_id", "created_at"], where).sort_by("created_at")
+        return [(row["tenant"], row["trace_id"], row["span_id"]) for row in rows.to_pylist()]
+
+    def publish(self, rows: pa.Table, last: int, now_us: int, *, replaces: bool = False) -> None:
         """Publish results about all that is left of traces up to a number, and perhaps about some later targets.
 
-        The time tells commits apart.
+        The time tells commits apart. With `replaces`, publish them in place of the targets' earlier results.
 
         Raises:
             Unpublished: another process runs this job.
@@ -157,14 +167,21 @@ class JobResults:
                 raise Unpublished(f"another process runs the job {self._job}; wait until it has ended")
             try:
                 with reaching(self._deltas.uri):
-                    write_deltalake(
-                        delta,
-                        table,
-                        mode="append",
-                        schema_mode="merge",
-                        writer_properties=PARQUET,
-                        commit_properties=CommitProperties(app_transactions=done),
-                    )
+                    properties = CommitProperties(app_transactions=done)
+                    if replaces:
+                        merge = delta.merge(
+                            table, _SAME, "s", "t", writer_properties=PARQUET, commit_properties=properties
+                        )
+                        merge.when_matched_update_all().execute()
+                    else:
+                        write_deltalake(
+                            delta,
+                            table,
+                            mode="append",
+                            schema_mode="merge",
+                            writer_properties=PARQUET,
+                            commit_properties=properties,
+                        )
             except Unpublished as error:
                 self._deltas.forget(JOB_RESULTS)
                 if attempt == _TRIES or not isinstance(error.__cause__, CommitFailedError):

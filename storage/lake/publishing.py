@@ -84,6 +84,7 @@ class Lake:
             Unpublished: the store is unsafe, or cannot be reached.
         """
         with reaching(self.uri):
+            self._refuse_another(self._deltas)
             check_store(self.uri)
 
     def publish(self, table: LakeTable) -> bool:
@@ -161,7 +162,14 @@ class Lake:
             rows = cursor.execute(sql.query("rows_in_lake")).fetchall()
             if (delta := deltas.load(table.name, rows)) is not None:
                 return delta
+            self._refuse_another(deltas)
             return deltas.create(table.name, _rows(cursor, table, first=0, last=-1).schema)
+
+    def _refuse_another(self, deltas: DeltaTables) -> None:
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("rows_in_lake")).fetchall()
+        for name in {name for _, name, _ in rows}:
+            deltas.load(name, rows)
 
     def note_published(self, numbers: Mapping[str, int]) -> None:
         """Store up to which numbers the lake has the rows of some tables, all of which are this directory's.

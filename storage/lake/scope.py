@@ -1,7 +1,9 @@
 """What a reader of the lake elsewhere has to know of the data directory: what moved, and what is not to be read."""
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from storage import sql
 from storage.engine.database import Database
@@ -16,6 +18,21 @@ class LakeScope:
     left_out: Sequence[tuple[str, str, int]]  # traces, by tenant and id, of which rows up to a number are not read
     edition: str  # of the conventions
     editions: Sequence[int]  # the numbers of that edition in the rows of spans
+
+
+class Moved(NamedTuple):
+    """Traces and spans that have moved to the lake, whose last span came before a day; some may have expired there."""
+
+    day: dt.date
+    traces: int  # 0: unknown
+    spans: int
+
+
+def moved_to_lake(database: Database) -> Moved | None:
+    """Return what has moved to the lake; None if nothing has."""
+    with database.cursor() as cursor:
+        row = cursor.execute(sql.query("moved_to_lake")).fetchone()
+    return None if row is None else Moved(*row)
 
 
 def lake_scope(database: Database, edition: str) -> LakeScope | None:

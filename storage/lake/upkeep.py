@@ -15,6 +15,7 @@ from storage.lake.erasing import LakeErasure
 from storage.lake.maintenance import LakeSize, maintain
 from storage.lake.publishing import Lake
 from storage.lake.removing import Compared, Removal
+from storage.lake.scope import moved_to_lake
 from storage.upkeep.erasure import Erasure
 
 
@@ -22,7 +23,7 @@ class LakeUpkeep:
     """Upkeep of one lake. For the thread of the lake, apart from `erasure`."""
 
     def __init__(self, lake: Lake, database: Database, writer: Writer, erasure: Erasure) -> None:
-        self._lake = lake
+        self._lake, self._database = lake, database
         self._boundaries = Boundaries(database, writer)
         self._removal = Removal(lake, database)
         self.size: LakeSize | None = None  # after the latest maintenance by this process
@@ -30,7 +31,8 @@ class LakeUpkeep:
 
     def moved_before(self) -> dt.date | None:
         """Return the day before which traces have moved, unless something keeps them; None: nothing moved."""
-        return max((each.day for each in self._boundaries.all().values() if each.first_batch > 0), default=None)
+        moved = moved_to_lake(self._database)
+        return None if moved is None else min(moved.day, dt.datetime.now(dt.UTC).date())  # for room, up to tomorrow
 
     def move_boundary(self, day: dt.date) -> tuple[Boundary, Compared]:
         """Move the boundary to a day, or only to the first commit that is not matched or summed; never move it back.

@@ -236,7 +236,8 @@ class Erasure:
             cursor.execute(sql.query("end_deletion"), parameters)
 
         self._writer.store(end, 1, frees=True)
-        log.info("deletion %s: deleted the rows of %d traces", deletion.deletion_id, deletion.traces)
+        ended = self.deletions.find(deletion.deletion_id) or deletion
+        log.info("deletion %s: deleted the rows of %d traces", deletion.deletion_id, ended.traces)
         self.deletions.let_merge()
 
     def _erase_some(self, erasing: Sequence[Deletion]) -> None:

@@ -76,7 +76,14 @@ class Moving:
         """Do one transaction, which returns what left with how many traces; return True if anything did."""
         done: list[tuple[Left, int]] = []
         self._rewriting.make_room(TABLES, stopped)
-        self._writer.store(lambda cursor: done.append(step(cursor)), STEP_SPANS, frees=True)
+
+        def counted(cursor: duckdb.DuckDBPyConnection) -> None:
+            left, traces = step(cursor)
+            if left.spans:
+                cursor.execute(sql.query("count_moved"), {"traces": traces, "spans": left.spans})
+            done.append((left, traces))
+
+        self._writer.store(counted, STEP_SPANS, frees=True)
         left, traces = done[-1]
         if left.spans:
             self._rewriting.note(left.places)

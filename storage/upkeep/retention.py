@@ -104,8 +104,9 @@ class Retention:
         self._erasure = erasure
         self.aging = aging
         self._has_room = True  # that may not have been given back yet, such as by the process before
-        self.moves_first: Callable[[], str | None] | None = None
-        """With a lake: lets traces move there in place of being deleted for room, and returns why they cannot."""
+        self.moves_first: Callable[[int | None], str | None] | None = None
+        """With a lake, called in each sweep with the expiry up to which traces would be deleted for room, or None: lets
+        traces move there instead, and returns why some have to be deleted nevertheless."""
 
     def due(self, *, now_us: int, max_bytes: int | None) -> SweepForecast:
         """Forecast a sweep at this time; nothing changes."""
@@ -155,15 +156,17 @@ class Retention:
         why: str | None = ""
         for tried in range(_ROUNDS):
             cutoff_us = self._size_cutoff(max_bytes)
-            if cutoff_us is not None and tried == 0 and self.moves_first is not None:
-                why = self.moves_first()
+            if tried == 0 and self.moves_first is not None:
+                why = self.moves_first(cutoff_us)
             if cutoff_us is None or why is None or stopped():
                 break
             more_traces, more_spans = self._expire(cutoff_us, stopped)
             traces, spans = traces + more_traces, spans + more_spans
         if traces and why:
             log.warning(
-                "max_bytes: deleted %d traces that would expire soonest and are not in the lake alone: %s", traces, why
+                "max_bytes: deleted %d traces, which are lost; for ten minutes moving made too little room: %s",
+                traces,
+                why,
             )
         if spans or has_deleted:
             self._has_room = True

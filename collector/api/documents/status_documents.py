@@ -84,7 +84,7 @@ def lake_document(lake: LakePublisher | None) -> LakeState | None:
     return LakeState(
         lag_seconds=lake.lag_s,
         rows=sum(lake.rows.values()),
-        waiting=lake.failing or lake.held,
+        waiting=lake.waiting,
         moved_before=None if day is None else day.isoformat(),
         files=None if size is None else size.files,
         size_bytes=None if size is None else size.nbytes,

@@ -17,7 +17,7 @@ from collector.api.base.problems import problem
 from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.times import DATE_TIME, stored_ns
 from collector.api.responses.deletions import DeletionDocument, DeletionPage, Rewritten
-from storage.errors import NotFound
+from storage.errors import Conflict, NotFound
 from storage.upkeep.compaction import Progress
 from storage.upkeep.deletions import DELETING, ERASING, Deletion, DeletionCriteria
 
@@ -31,6 +31,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
         "description": "The deletion continues; the same request joins it.",
         "headers": {"Location": {"description": "The address of the progress.", "schema": {"type": "string"}}},
     },
+    409: {"description": "Traces have moved to a lake, and none is set."},
 }
 
 
@@ -38,6 +39,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_trace(trace_id: str, context: ContextDep, caller: CallerDep, tenant: Tenant = None) -> Response:
     """Delete a trace from every table, and from the disk soon after."""
+    refuse_without_lake(context)
     criteria = DeletionCriteria(tenant=tenant_of(caller, tenant), trace_id=trace_id.lower())
     if not context.eraser.erasure.is_stored(criteria):
         raise NotFound(f"no trace {trace_id} here")
@@ -60,6 +62,7 @@ def delete_traces(
     context: ContextDep, caller: CallerDep, named: Annotated[DeletionRequest, Depends()], tenant: Tenant = None
 ) -> Response:
     """Delete the traces that match all filters."""
+    refuse_without_lake(context)
     if named == DeletionRequest():
         return problem(400, "give at least one filter: project, sessionId, userId, before")
     try:
@@ -98,6 +101,16 @@ def show_deletion(deletion_id: str, context: ContextDep, caller: CallerDep) -> R
     if deletion is None:
         raise NotFound(f"no deletion {deletion_id} here")
     return json_response(deletion_document(deletion, context.eraser.erasure.progress))
+
+
+def refuse_without_lake(context: Context) -> None:
+    """Refuse a deletion that would not reach the traces in a lake.
+
+    Raises:
+        Conflict: traces have moved to a lake, and none is set.
+    """
+    if context.store.left_behind is not None:  # the deletion would be `done`, and the texts still in the lake
+        raise Conflict(f"nothing is deleted: {context.store.left_behind}")
 
 
 def _delete(context: Context, caller: Caller, criteria: DeletionCriteria) -> Response:

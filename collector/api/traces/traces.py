@@ -170,7 +170,7 @@ def show_trace(trace_id: str, context: ContextDep, caller: CallerDep, tenant: Te
     """Return a trace with its spans by start time (at most 10,000), their meaning, and the results of rules."""
     trace = context.store.queries.trace(trace_id.lower(), tenant=visible_tenant_of(caller, tenant))
     if trace is None:
-        return _not_found(trace_id)
+        return _not_found(trace_id, context)
     reading = read_trace(trace.spans, trace.logs, context.own_keys)
     judged = context.store.judgements.of_trace(trace.summary.trace_id, tenant=trace.summary.tenant)
     is_part = len(trace.spans) < trace.summary.span_count
@@ -185,9 +185,9 @@ def export_trace(trace_id: str, context: ContextDep, caller: CallerDep, tenant: 
     """Export a trace as the OTLP/JSON request that would send it, however many spans it has."""
     batches = context.store.exports.trace(trace_id.lower(), tenant=visible_tenant_of(caller, tenant))
     if batches is None:
-        return _not_found(trace_id)
+        return _not_found(trace_id, context)
     return streamed(json_document(batches), batches, media_type="application/json")
 
 
-def _not_found(trace_id: str) -> JSONResponse:
-    return problem(404, f"no trace {trace_id} here")
+def _not_found(trace_id: str, context: Context) -> JSONResponse:
+    return problem(404, "; ".join(filter(None, (f"no trace {trace_id} here", context.store.left_behind))))

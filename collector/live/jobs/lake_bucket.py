@@ -140,9 +140,13 @@ class LakeWorker:
         columns = _READ | {column for each in fields_of(rule.clauses) for column in each.columns}
         self._select = spans_to_decide(sorted(columns), sums_read_by(rule))
 
+    def stop(self) -> None:
+        """End the process for good; safe to call from another thread."""
+        self._examiner.kill()
+
     def close(self) -> None:
         """Release the process and the database."""
-        self._examiner.kill()
+        self.stop()
         self._examiner.close()
         self._snapshot.close()
 

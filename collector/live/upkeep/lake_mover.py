@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from storage.errors import Unpublished
+from storage.errors import Overloaded, Unpublished
 from storage.upkeep.moving import Moving
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-_PATIENCE_S: Final = 600.0  # after which traces are deleted for room that do not move; a guess
+_PATIENCE_S: Final = 600.0  # after which traces that do not move are deleted for room; a guess
 
 
 class LakeMover:
@@ -35,24 +35,40 @@ class LakeMover:
         self.hot_days, self._max_bytes = hot_days, max_bytes
         self._clock = clock
         self._moved_to: dt.date | None = None  # by this process
-        self._short_s: float | None = None  # since when room in the database is needed, and nothing moved
-        self._seen: dict[str, int] = {}  # `counts` at that time
-        self._lack: str | None = None  # why moving made not enough of it
+        self._needs_room = False
+        self._is_moving = False
+        self._since_s: float | None = None  # since when room is needed, without progress
+        self._seen: object = None  # progress at that time
+        self._lack: str | None = None  # why the latest move did not make enough room
 
     @property
     def counts(self) -> dict[str, int]:
         """Return the traces and spans that moved since the start."""
         return self._moving.counts
 
-    def make_room(self) -> str | None:
-        """Let traces move before their time in the next move; return why the last one did not make enough room."""
-        lack, self._lack = self._lack, None
-        now_s = time.monotonic()
-        if self._short_s is None or self.counts != self._seen:
-            self._short_s, self._seen = now_s, self.counts
-        if now_s - self._short_s > _PATIENCE_S:
-            return "nothing could move for ten minutes"
-        return lack
+    @property
+    def shortage(self) -> str | None:
+        """Return why the database is larger than `max_bytes`; None if it was not when a sweep last looked."""
+        if self._since_s is None:
+            return None
+        return f"the database is larger than max_bytes: {self._lack or 'publication and moving are under way'}"
+
+    def make_room(self, cutoff_us: int | None, published: int | None = None) -> str | None:
+        """Let traces move before their time if a sweep lacks room; return why it has to delete until `cutoff_us`.
+
+        It has to ten minutes after a move left too little room. Before that, after ten minutes in which neither traces
+        moved nor rows were `published` (None: publication fails).
+        """
+        if cutoff_us is None:
+            self._needs_room, self._since_s, self._lack = False, None, None
+            return None
+        self._needs_room = True
+        now_s, progress = time.monotonic(), (published, self.counts)
+        if self._since_s is None or (self._lack is None and progress != self._seen):
+            self._since_s, self._seen = now_s, progress
+        if self._is_moving or now_s - self._since_s <= _PATIENCE_S:
+            return None
+        return self._lack or "nothing could be published or moved"
 
     def move(self, stopped: Callable[[], bool]) -> None:
         """Move the traces that are due, once a day and after a start; and more, the oldest first, for lack of room.
@@ -60,9 +76,19 @@ class LakeMover:
         Raises:
             Unpublished, Overloaded: the move has to wait; traces that were moved stay moved.
         """
+        self._is_moving = True
+        try:
+            self._move(stopped)
+        except (Unpublished, Overloaded) as error:
+            self._note_lack(str(error))
+            raise
+        finally:
+            self._is_moving = False
+
+    def _move(self, stopped: Callable[[], bool]) -> None:
         now = dt.datetime.fromtimestamp(self._clock() / 1e9, dt.UTC)
         due = day = now.date() - dt.timedelta(days=self.hot_days)
-        is_short = self._short_s is not None
+        is_short = self._needs_room
         if day == self._moved_to and not is_short:
             return
         doubt = self._moving.doubt()
@@ -70,14 +96,17 @@ class LakeMover:
             raise Unpublished(doubt)
         before, began_s = self.counts, time.monotonic()
         self._move_before(day, stopped)
-        while is_short and not stopped() and self._moving.over_spans(self._max_bytes):
+        while is_short and not stopped():
+            if not self._moving.over_spans(self._max_bytes):
+                self._since_s, self._lack = None, None
+                break
             if day > now.date():
-                self._lack = "the others are pinned, not settled, wait for a judgement or have just come"
+                self._note_lack("traces that have not settled, wait for an evaluation or are not published stay")
                 break
             day += dt.timedelta(days=1)
             self._move_before(day, stopped)
         if is_short:
-            self._short_s = None
+            self._needs_room = False
         moved = {name: count - before[name] for name, count in self.counts.items()}
         if moved["traces"]:
             took_s = time.monotonic() - began_s
@@ -87,8 +116,13 @@ class LakeMover:
             self.lake.tidy(now, gives_way)
             self._moved_to = self._moved_to if gives_way() else due
 
+    def _note_lack(self, lack: str) -> None:
+        if self._since_s is not None and self._lack is None:
+            self._since_s = time.monotonic()  # what was published or moved before gave no reason to delete
+        self._lack = lack
+
     def _gives_way(self, stopped: Callable[[], bool]) -> bool:
-        return stopped() or self._short_s is not None  # to a move for lack of room
+        return stopped() or self._needs_room  # to a move for lack of room
 
     def _move_before(self, day: dt.date, stopped: Callable[[], bool]) -> None:
         boundary, compared = self.lake.move_boundary(day)

@@ -56,9 +56,14 @@ class LakePublisher:
         """Return the age of the latest commit that is surely published with all before it, in seconds."""
         return time.monotonic() - self._caught_up_s
 
-    def make_room(self) -> str | None:
-        """Let traces move before their time; return why they cannot, or did not make enough room."""
-        lack = self.mover.make_room()
+    @property
+    def waiting(self) -> str | None:
+        """Return why rows are not published, or traces do not move, now."""
+        return self.failing or self.held or self.mover.shortage
+
+    def make_room(self, cutoff_us: int | None) -> str | None:
+        """Let traces move before their time if a sweep lacks room; return why it has to delete until `cutoff_us`."""
+        lack = self.mover.make_room(cutoff_us, None if self.failing else self._lake.rows.total())
         return lack and (self.failing or self.held or lack)
 
     def start(self) -> None:

@@ -15,6 +15,7 @@ from collector.api.access.tenants import tenant_of, visible_tenant_of
 from collector.api.base.context import Context
 from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.base.streamed import streamed
+from collector.api.traces.deletions import refuse_without_lake
 from collector.api.traces.list_filters import filter_of
 from collector.conventions.names import ENVIRONMENT_KEYS, SERVICE_VERSION, capture_hint
 from collector.conventions.trace import read_trace
@@ -214,7 +215,7 @@ def _conversation(request: Request, context: Context, outline: Outline) -> dict[
     summary = outline.summary
     trace = context.store.queries.trace(summary.trace_id, tenant=summary.tenant or "")
     if trace is None:
-        raise _no_trace(summary.trace_id)
+        raise _no_trace(summary.trace_id, context)
     reading = read_trace(trace.spans, trace.logs, context.own_keys)
     talked = trace_talk(summary, trace.spans, reading, begin=_place(request, "turns"))
     return {"talked": talked, "called": calls_view(talked.calls, begin=_place(request, "calls"))}
@@ -241,7 +242,7 @@ def show_otlp(request: Request, trace_id: str, context: ContextDep, caller: Call
     visible_tenant = visible_tenant_of(caller, request.query_params.get("tenant"))
     batches = context.store.exports.trace(trace_id.lower(), tenant=visible_tenant)
     if batches is None:
-        raise _no_trace(trace_id)
+        raise _no_trace(trace_id, context)
     return streamed(json_document(batches), batches, media_type="application/json", headers=TEXT_HEADERS)
 
 
@@ -252,7 +253,7 @@ def pin_trace(trace_id: str, context: ContextDep, caller: CallerDep, form: FormD
     key, tenant = trace_id.lower(), tenant_of(caller, form.texts("tenant")[0] if form.checked("tenant") else None)
     trace = context.store.queries.trace(key, tenant=tenant, max_spans=1)
     if trace is None or trace.summary.tenant != tenant:
-        raise _no_trace(trace_id)
+        raise _no_trace(trace_id, context)
     if form.text("keep") == "0":
         context.store.retention.unpin(key, tenant=tenant)
     else:
@@ -266,8 +267,9 @@ def delete_trace(trace_id: str, context: ContextDep, caller: CallerDep, form: Fo
     """Delete a trace from every table."""
     tenant = tenant_of(caller, form.texts("tenant")[0] if form.checked("tenant") else None)
     criteria = DeletionCriteria(tenant=tenant, trace_id=trace_id.lower())
+    refuse_without_lake(context)
     if not context.eraser.erasure.is_stored(criteria):
-        raise _no_trace(trace_id)
+        raise _no_trace(trace_id, context)
     context.eraser.delete(criteria, now_us=wall_clock_us(), created_by=caller.key_name)
     return RedirectResponse("/traces", 303)
 
@@ -275,7 +277,7 @@ def delete_trace(trace_id: str, context: ContextDep, caller: CallerDep, form: Fo
 def _outline(context: Context, trace_id: str, tenant: str | None, *, most: int = _MOST_SPANS) -> Outline:
     outline = context.store.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=most)
     if outline is None:
-        raise _no_trace(trace_id)
+        raise _no_trace(trace_id, context)
     return outline
 
 
@@ -283,5 +285,5 @@ def _query(tenant: str) -> str:
     return f"?tenant={quote(tenant)}" if tenant else ""
 
 
-def _no_trace(trace_id: str) -> NotFound:
-    return NotFound(f"no trace {trace_id[:64]} here; it may have expired")
+def _no_trace(trace_id: str, context: Context) -> NotFound:
+    return NotFound(f"no trace {trace_id[:64]} here; {context.store.left_behind or 'it may have expired'}")
