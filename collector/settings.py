@@ -404,7 +404,7 @@ class Settings(BaseModel):
     lake: Annotated[
         LakeUri | None,
         Field(
-            description="**not finished**. A directory, or `s3://BUCKET/PREFIX`, in which spans, logs, sums of traces,"
+            description="a directory, or `s3://BUCKET/PREFIX`, in which spans, logs, sums of traces,"
             " tool calls, decisions and results are published as Delta tables, and to which traces [move](lake.md)."
             " Needs the extra `tracejury[lake]`. Credentials, region and endpoint of a store come from"
             " `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL` and `AWS_ALLOW_HTTP`",

@@ -200,7 +200,8 @@ def test_an_evaluator_is_tried_on_a_tenant_and_an_interval(folder: Place, tmp_pa
     traces = [an_export(1, trace=number, first=number, start_ns=START_NS + number * DAY_NS) for number in range(4)]
     with a_lake(tmp_path / "data", folder, *traces, others=3, rules=()) as made:
         config = ("evaluate", "length", "--config", '{"maximumOutputLength": 4}')
-        assert made.job(*config, *TIME, "--tenant", "acme").exit_code == 0
+        result = made.job(*config, *TIME, "--tenant", "acme")
+        assert result.exit_code == 0, result.output
         assert made.shows(
             "SELECT tenant, count(*), any_value(rule_id) FROM backfill_results GROUP BY ALL", [("acme", 3, None)]
         )

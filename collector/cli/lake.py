@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -171,13 +171,7 @@ def _job(state: "LakeDocument", **of_job: Any) -> "LakeJob":
     from collector.live.jobs.lake_bucket import LakeJob
     from storage.lake.scope import LakeScope
 
-    scope = LakeScope(
-        directory_id=state.directory_id,
-        boundaries=state.boundaries,
-        left_out=state.left_out,
-        edition=state.edition,
-        editions=state.editions,
-    )
+    scope = LakeScope(**{each.name: getattr(state, each.name) for each in fields(LakeScope)})
     return LakeJob(uri=state.uri, scope=scope, own=state.attribute_keys, prices=state.model_prices, **of_job)
 
 

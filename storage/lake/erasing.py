@@ -122,9 +122,8 @@ class LakeErasure:
                 cursor.register("lake_parts", _scan(delta, keys, self._names(), expired))
                 cursor.register("lake_alive", _scan(delta, keys, self._names(), alive))
                 traces = arrow_table(cursor, sql.query("expired_in_lake"))
-            self._erasure.forget_moved(
-                traces
-            )  # first: if the removal is interrupted, the rest in the lake is found again
+            # First here: if the removal is interrupted, the rest in the lake is found again.
+            self._erasure.forget_moved(traces)
             greatest = pa.repeat(pa.scalar(GREATEST), traces.num_rows)
             self._remove(traces.append_column("last_write", greatest).append_column("last_result", greatest))
             return int(traces.num_rows)

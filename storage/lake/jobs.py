@@ -6,12 +6,13 @@ durable as the results. A second one has the time of the commit, so that of two 
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -36,6 +37,8 @@ _SAME: Final = (
     "t.job = s.job AND t.tenant = s.tenant AND t.trace_id = s.trace_id"
     " AND coalesce(t.span_id, '') = coalesce(s.span_id, '')"
 )
+
+_Read = TypeVar("_Read")
 
 
 class LakeSnapshot:
@@ -80,26 +83,23 @@ class LakeSnapshot:
     def traces(self, *, from_ns: int, to_ns: int, tenant: str | None, after: int) -> pa.Table:
         """Return the traces with parts between two instants whose first one has a number after `after`, in order."""
         bounds = {"from_ns": from_ns, "to_ns": to_ns, "tenant": tenant, "after": after}
-        return self._table(sql.query("traces_to_judge"), bounds)
+        return self._repeated(lambda cursor: arrow_table(cursor, sql.query("traces_to_judge"), bounds))
 
     def spans(self, traces: pa.Table, statement: str) -> list[dict[str, Any]]:
         """Return what a statement selects of the spans of some traces, by column."""
+
+        def read(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+            cursor.register("wanted_traces", traces)
+            cursor.execute(statement)
+            return sql.dict_rows(cursor)
+
+        return self._repeated(read)
+
+    def _repeated(self, read: Callable[[duckdb.DuckDBPyConnection], _Read]) -> _Read:
         for attempt in range(1, _TRIES + 1):
             try:
                 with self.rows.snapshot() as cursor:
-                    cursor.register("wanted_traces", traces)
-                    cursor.execute(statement)
-                    return sql.dict_rows(cursor)
-            except Reopened:
-                if attempt == _TRIES:
-                    raise
-        raise AssertionError
-
-    def _table(self, statement: str, parameters: Mapping[str, object]) -> pa.Table:
-        for attempt in range(1, _TRIES + 1):
-            try:
-                with self.rows.cursor() as cursor:
-                    return arrow_table(cursor, statement, parameters)
+                    return read(cursor)
             except Reopened:
                 if attempt == _TRIES:
                     raise

@@ -5,7 +5,6 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -219,17 +218,11 @@ def _matched(rule: Rule, rows: Sequence[Mapping[str, Any]], from_ns: int, to_ns:
     return [{**first, "span_id": None, "start_ns": rows[0]["start_ns"], "seq": max(row["seq"] for row in rows)}]
 
 
-@lru_cache(maxsize=1)
-def _worker(job: "_ById") -> LakeWorker:
-    return LakeWorker(job.job)
-
-
-@dataclass(frozen=True, slots=True)
-class _ById:
-    id: str
-    job: LakeJob = field(compare=False)
+_kept: list[tuple[str, LakeWorker]] = []  # the worker of the latest job, with the job's id
 
 
 def judge_bucket(job: LakeJob, traces: pa.Table) -> JudgedBucket:
     """Evaluate some traces in a process that is kept for the next ones: a task of Ray."""
-    return _worker(_ById(job.id, job)).judge(traces)
+    if not _kept or _kept[0][0] != job.id:
+        _kept[:] = [(job.id, LakeWorker(job))]
+    return _kept[0][1].judge(traces)
