@@ -258,3 +258,23 @@ def test_home_refreshes_itself_and_keeps_the_focus(server: Running, browser: "Br
     with a_page(browser, f"http://{server.http}", viewport=PHONE, color_scheme="dark") as watch:
         watch.open("/")
         assert (watch.scan(), watch.sideways()) == ([], 0)
+
+
+def test_a_tenant_sees_its_own_agents_and_those_of_none(server: Running) -> None:
+    """Neither the table nor the news has traces of another tenant, and names come from the tenant's spans only."""
+    ids = send(server, "secret", 2)
+
+    def write(cursor: Any) -> None:
+        for table in ("span", "trace_part", "trace_reading"):
+            cursor.execute(f"UPDATE {table} SET tenant = 'acme' WHERE trace_id IN {tuple(ids)}")
+
+    server.store._writer.store(write, 1)
+    now_ns = time.time_ns()
+    seen: dict[str | None, tuple[bool, bool]] = {}
+    for tenant in ("acme", "other", None):
+        at = AgentsAt.between(now_ns - HOUR_NS, now_ns, step_ns=HOUR_NS, project=None, tenant=tenant)
+        services = {each.key.service for each in server.store.agents.find(at).agents}
+        new = {each.service for each in server.store.agents.since(at.from_ns, now_ns, project=None, tenant=tenant)}
+        assert "refund" in services & new
+        seen[tenant] = ("secret" in services, "secret" in new)
+    assert seen == {"acme": (True, True), "other": (False, False), None: (True, True)}

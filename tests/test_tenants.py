@@ -71,6 +71,7 @@ ANSWERED = {
 NOT_MARKED = {  # the answer has no room for the tenant's mark, or is the same for all
     "/api/v1/datasets/{dataset_id}/versions/{version}",
     "/api/v1/datasets/{dataset_id}/versions/{version}/diff",
+    "/api/v1/agents",  # the traces here are older than its time: tests/test_home_agents.py
     "/api/v1/agreement",
     "/api/v1/caller",
     "/api/v1/projects",
