@@ -5,7 +5,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from fastapi import Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
@@ -33,6 +33,7 @@ from collector.web.visitor import FormDep, page_router, return_address
 from storage.errors import NotFound
 from storage.judging.judgements import TraceResults
 from storage.query.outline import Outline
+from storage.query.text_pattern import MOST_CHARACTERS
 from storage.upkeep.deletions import DeletionCriteria
 
 router = page_router()
@@ -41,7 +42,6 @@ _VIEWS: Final = ("spans", "conversation", "agents", "verdicts")
 _WITHOUT_DECISIONS: Final = frozenset({"conversation", "agents"})
 _MOST_SPANS: Final = 10_000
 _MOST_DIGITS: Final = 7
-_MOST_FIND: Final = 200
 
 
 @router.get("/traces/{trace_id}")
@@ -50,11 +50,15 @@ _MOST_FIND: Final = 200
 def show_trace(request: Request, trace_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show a trace: its spans and one of them whole, its conversation, its agents, or its verdicts.
 
-    The script requests parts: `part=tree` is JSON of at most 10,000 spans; `part=span` is the panel of one span.
+    The script requests parts: `part=tree` is JSON of at most 10,000 spans; `part=span` is the panel of one span;
+    `part=find` are the ids of the spans with a text.
     """
     params = request.query_params
     outline = _outline(context, trace_id, visible_tenant_of(caller, params.get("tenant")))
     summary = outline.summary
+    if params.get("part") == "find":
+        find = _find(request)
+        return JSONResponse(sorted(context.store.outlines.with_text(outline, find)) if find else [])
     is_tree, view = params.get("part") == "tree", params.get("view", "spans")
     judged = context.store.judgements.by_rules(
         summary.trace_id,
@@ -106,9 +110,12 @@ def _shown(request: Request, context: Context, outline: Outline, judged: TraceRe
             "evaluations": sorted(judged.evaluations, key=lambda each: (each.passed is not False, each.superseded)),
             "names": names,
         }
-    find = request.query_params.get("find", "").strip()[:_MOST_FIND]
+    find = _find(request)
     spans = SpanTree(outline.spans, judged.evaluations)
-    tree = spans.view(chosen=request.query_params.get("span"), begin=_place(request, "at"), find=find)
+    with_text = context.store.outlines.with_text(outline, find) if find else ()
+    tree = spans.view(
+        chosen=request.query_params.get("span"), begin=_place(request, "at"), find=find, with_text=with_text
+    )
     return {
         "tree": tree,
         "find": find,
@@ -117,6 +124,10 @@ def _shown(request: Request, context: Context, outline: Outline, judged: TraceRe
         "of_span": verdicts_of(judged, tree.chosen),
         "votes": votes_on_trace(context, outline.summary, tree.chosen),
     }
+
+
+def _find(request: Request) -> str:
+    return request.query_params.get("find", "").strip()[:MOST_CHARACTERS]
 
 
 def _place(request: Request, name: str) -> int | None:
