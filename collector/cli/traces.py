@@ -1,17 +1,22 @@
 """`tracejury traces`: stored traces."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from collector.api.responses.traces import SpanDocument, TraceDocument, TraceSummaryDocument
-from collector.cli.client import open_source
+from collector.api.responses.traces import SpanDocument, TraceDocument, TracePage, TraceSummaryDocument
+from collector.api_calls import texts_of
+from collector.cli.client import ServerClient, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_explanation, print_json, print_trace, print_traces
 from collector.cli.responses import parse_response
 from collector.escaping import one_line
 from collector.path_names import path_segment
+from storage.query.text_pattern import SEARCHED
+
+_TRACES: Final = "/api/v1/traces"
+_MOST_AT_ONCE: Final = 200  # traces in one response of the API
 
 
 @click.group()
@@ -28,20 +33,49 @@ def traces() -> None:
     type=click.Choice(["scored", "failed", "skipped"]),
     help="Only traces with such a result (failed: no verdict).",
 )
+@click.option("--text", metavar="TEXT", help=f"Only traces with this text in a span, in any case: {SEARCHED}.")
+@click.option("--before", metavar="POSITION", help="With --text: continue a search that stopped here.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
-def list_traces(
-    *, project: str | None, limit: int, as_json: bool, server: str | None, data: Path | None, **judging: Any
-) -> None:
-    """List the newest traces, or those with certain results of rules."""
+def list_traces(*, limit: int, as_json: bool, server: str | None, data: Path | None, **filters: Any) -> None:
+    """List the newest traces, or those with certain results of rules, or with a text.
+
+    A search for a text stops after ten seconds, and says how far back it came.
+    """
     one_source(server, data)
+    if filters["before"] is not None and filters["text"] is None:
+        raise click.UsageError("--before continues a search with --text")
     with open_source(server, data) as source:
-        documents = source.listed("/api/v1/traces", limit, "traceId", project=project, **judging)
+        if filters["text"] is None:
+            documents = source.listed(_TRACES, limit, "traceId", **filters)
+        else:
+            documents = _with_text(source, limit, filters)
     if as_json:
         print_json(documents)
     else:
         print_traces(parse_response(list[TraceSummaryDocument], documents))
+
+
+def _with_text(source: ServerClient, limit: int, filters: dict[str, Any]) -> list[object]:
+    """Return the newest traces with a text; print where the search stopped to the standard error."""
+    documents: list[object] = []
+    while True:
+        size = min(limit - len(documents), _MOST_AT_ONCE)
+        document = source.document("GET", _TRACES, params=texts_of(filters | {"size": size}))
+        page = parse_response(TracePage, document)
+        content = document["content"]
+        documents += content if isinstance(content, list) else []
+        if page.next is None or page.searched_to is not None or len(documents) >= limit:
+            break
+        filters = filters | {"before": page.next}
+    if page.next is None:
+        click.echo("Searched all traces.", err=True)
+    else:
+        back = f" back to {page.searched_to}" if page.searched_to else ""
+        position = one_line(page.next)
+        click.echo(f"Searched{back}; older traces may also match. Continue with --before {position}", err=True)
+    return documents
 
 
 @traces.command("show")

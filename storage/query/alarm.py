@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
@@ -10,12 +11,32 @@ import duckdb
 
 from storage import sql
 from storage.engine.read_database import ReadDatabase
-from storage.errors import Reopened
+from storage.errors import Overloaded, Reopened
 from storage.memory import LackOfMemory
 from storage.query.query_limits import late
 
 _POLL_INTERVAL_S: Final = 0.05
 """Seconds between two checks, which take 1.5 to 4.6 ms each. Queries that end within this time are not checked."""
+
+
+@contextmanager
+def text_alarm(database: ReadDatabase, cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator[None]:
+    """Interrupt the reading of texts at a limit of time or memory.
+
+    Raises:
+        Overloaded: the limit was reached.
+    """
+    alarm = QueryAlarm(database, cursor.interrupt, timeout_s)
+    try:
+        with alarm:
+            yield
+    except duckdb.InterruptException as error:
+        if alarm.why is None:
+            raise
+        raise Overloaded(
+            f"text: the stored texts could not be read within {timeout_s:g} s, or within the memory of queries; "
+            "search a shorter time, or with further filters"
+        ) from error
 
 
 class QueryAlarm:

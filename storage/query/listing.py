@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
 from storage.ingest.backlog import SEQ_BITS
+from storage.query.alarm import text_alarm
 from storage.query.queries import questions_of, summaries_of
 from storage.query.trace_criteria import (
     Ranking,
@@ -39,6 +41,17 @@ _FIRST_NEWER_NS: Final = 60 * 10**9  # a guess: a busy server has a newer trace 
 _LONGER: Final = 8  # times the stretch before, which may take as many times as long; a guess
 _MOST_NEWER: Final = 20  # a guess: one of so many traces begins in the stretch, and not in an earlier part
 _DEFAULT_S: Final = 1.5
+_FIRST_SPANS: Final = 4_096  # whose texts the first step reads, in some 20 ms; a step takes 10 ms however few they are
+_MOST_SPANS: Final = 65_536  # whose texts one step reads: 0.2 s of CPU, so that it ends soon on a busy machine, too
+_STEP_S: Final = 0.2
+"""Approximate longest time of a step that reads texts of spans, so that a page with the first matches is soon there. A
+guess: what feels immediate."""
+
+_OVERRUN_S: Final = 10.0
+"""A step that reads texts is interrupted this long after the deadline; then the texts are far larger than before, or
+the machine is overloaded. A guess."""
+
+_RANKED_SPANS: Final = 200_000  # whose texts a ranked list reads; a second or less, as for `_MOST_PARTS`
 _LAST_COMMIT: Final = (1 << 43) - 1
 _PREVIEW_CHARACTERS: Final = 200
 
@@ -60,11 +73,12 @@ class Listed:
     commits: tuple[int, int]  # the first and last commit with spans of these traces
     next: ListPosition | None
     is_full: bool
+    ranked_to_ns: int | None = None  # of a ranked list that is based on the traces that started after this
 
     @property
     def searched_to_ns(self) -> int | None:
         """Return the time down to which all traces were searched if time ran out, else None."""
-        return None if self.is_full or self.next is None else self.next.start_ns
+        return self.ranked_to_ns if self.is_full or self.next is None else self.next.start_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +137,17 @@ class Listing:
         limit: int,
         tenant: str | None = "",
         within_s: float = _DEFAULT_S,
+        enough_s: float | None = None,
     ) -> Listed:
-        """Return a page of matching traces after a position; after `within_s`, return those found so far."""
-        deadline_s = self._clock_s() + within_s
+        """Return a page of matching traces after a position; after `within_s`, return those found so far.
+
+        With `enough_s`, return after this time if there are any.
+
+        Raises:
+            Overloaded: a part of a search for a text took too long, and was interrupted.
+        """
+        began_s = self._clock_s()
+        deadlines = (began_s + within_s, began_s + min(within_s, within_s if enough_s is None else enough_s))
         page: list[TraceSummary] = []
         commits = (_LAST_COMMIT, 0)
         place = (
@@ -137,9 +159,9 @@ class Listing:
             if place.start_ns < from_ns:
                 continue
             start = place if place.start_ns < to_ns else ListPosition(start_ns=to_ns - 1)
-            with self._database.snapshot() as cursor:
+            with self._database.snapshot() as cursor, self._limited(cursor, criteria, within_s):
                 walk = _Walk(cursor, replace(criteria, from_ns=from_ns, to_ns=to_ns), tenant)
-                some, following = self._gathered(walk, start, limit - len(page), deadline_s)
+                some, following = self._gathered(walk, start, limit - len(page), deadlines)
             page += some
             commits = min(commits[0], walk.commits[0]), max(commits[1], walk.commits[1])
             if len(page) > limit:
@@ -151,12 +173,16 @@ class Listing:
         return Listed(traces=page, commits=commits, next=None, is_full=True)
 
     def _gathered(
-        self, walk: "_Walk", place: ListPosition, limit: int, deadline_s: float
+        self, walk: "_Walk", place: ListPosition, limit: int, deadlines: tuple[float, float]
     ) -> tuple[list[TraceSummary], ListPosition | None]:
-        """Return up to `limit` + 1 matching traces, and the position at which the time ran out, or None."""
+        """Return up to `limit` + 1 matching traces, and the position at which the time ran out, or None.
+
+        The second deadline holds once there are any.
+        """
         pace = _LookAhead()
         page: list[TraceSummary] = []
-        parts, looked_at = _FIRST_PARTS * (limit + 1), 0
+        first_parts = max(_FIRST_SPANS if walk.reads_texts else 0, _FIRST_PARTS * (limit + 1))
+        parts, looked_at = first_parts, 0
         while True:
             began_s = self._clock_s()
             some, following = walk.step(place, parts, limit + 1 - len(page))
@@ -165,13 +191,16 @@ class Listing:
                 return page, None
             ended_s = self._clock_s()
             pace.note(parts, ended_s - began_s)
-            fitting = pace.fitting(deadline_s - ended_s)
-            if fitting < _FIRST_PARTS * (limit + 1):
+            left_s = deadlines[bool(page)] - ended_s
+            fitting = pace.fitting(min(left_s, _STEP_S) if walk.reads_texts else left_s)
+            if fitting < first_parts:
                 return page, following
             place = following
             looked_at += parts
             as_before = looked_at * (limit + 1 - len(page)) // max(len(page), 1) * 3 // 2
             parts = min(max(parts * _MORE, as_before), parts * _MUCH_MORE, fitting)
+            if walk.reads_texts:
+                parts = min(parts, looked_at * _MORE, _MOST_SPANS)
 
     def newer(
         self,
@@ -204,12 +233,24 @@ class Listing:
     def ranked(self, criteria: TraceCriteria, *, by: Ranking, limit: int, tenant: str | None = "") -> Listed:
         """Return the first matching traces by an amount, greatest first, or by score, least first; without pages.
 
-        All traces within the time range of `criteria` are searched, so the caller should bound it.
+        All traces within the time range of `criteria` are searched, so the caller should bound it; for a text, only the
+        newest that have some `_RANKED_SPANS` spans.
 
         """
-        with self._database.snapshot() as cursor:
+        floor_ns = None
+        with self._database.snapshot() as cursor, self._limited(cursor, criteria, _DEFAULT_S):
+            if criteria.text is not None:
+                seen, oldest_ns = stretch(cursor, criteria, tenant, criteria.to_ns - 1, _RANKED_SPANS)
+                if seen >= _RANKED_SPANS:
+                    floor_ns, criteria = oldest_ns - 1, replace(criteria, from_ns=oldest_ns)
             walk = _Walk(cursor, criteria, tenant, by)
-            return Listed(traces=walk.all(limit), commits=walk.commits, next=None, is_full=True)
+            traces = walk.all(limit)
+        return Listed(traces=traces, commits=walk.commits, next=None, is_full=True, ranked_to_ns=floor_ns)
+
+    def _limited(
+        self, cursor: duckdb.DuckDBPyConnection, criteria: TraceCriteria, within_s: float
+    ) -> AbstractContextManager[None]:
+        return nullcontext() if criteria.text is None else text_alarm(self._database, cursor, within_s + _OVERRUN_S)
 
     def briefs(
         self, traces: Sequence[TraceSummary], commits: tuple[int, int], *, characters: int = _PREVIEW_CHARACTERS
@@ -295,6 +336,7 @@ class _Walk:
         self._like = criteria
         self._tenant = tenant
         self._questions = asked_of(criteria, by)
+        self.reads_texts = criteria.text is not None
         self.commits = (_LAST_COMMIT, 0)  # the first and last commit with spans of the traces found
 
     def step(self, place: ListPosition, parts: int, limit: int) -> tuple[list[TraceSummary], ListPosition | None]:
@@ -336,9 +378,8 @@ class _Walk:
 
     def _extent(self, floor_ns: int, until_ns: int) -> dict[str, int | None]:
         questions = set(self._questions)
-        return (
-            extent_asked(questions, extent(self._cursor, floor_ns, until_ns)) if {"spans", "judged"} & questions else {}
-        )
+        has_bounds = {"spans", "text", "judged"} & questions
+        return extent_asked(questions, extent(self._cursor, floor_ns, until_ns)) if has_bounds else {}
 
     def _question(
         self, bounds: Mapping[str, object], place: ListPosition, limit: int, beyond: str = "cursor"

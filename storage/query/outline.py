@@ -8,11 +8,16 @@ from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
 from storage.ingest.dimensions import resource_of
+from storage.query.alarm import text_alarm
 from storage.query.queries import MAX_LOGS, MAX_SPANS, summaries_of
 from storage.query.rows import logs_of, spans_of
+from storage.query.trace_criteria import asked_for, text_asked
 from storage.records import LogRecord, Resource, Span, TraceSummary
 
 _MOST_RESOURCES: Final = 20  # a guess: the services of a trace
+
+_FIND_S: Final = 5.0
+"""Limit of the time in which the texts of a trace are read. A guess: 10,000 spans of 100 kB take a second or two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +95,19 @@ class Outlines:
         with self._database.snapshot() as cursor:
             rows = cursor.execute(sql.query("span_text_digests"), key | dict(outline.bounds)).fetchall()
         return {span_id: (input_digest, output_digest) for span_id, input_digest, output_digest in rows}
+
+    def with_text(self, outline: Outline, text: str) -> set[str]:
+        """Return the ids of the spans of the trace that have a text, as `TraceCriteria.text` finds them.
+
+        Raises:
+            Overloaded: the time limit was reached.
+        """
+        key = {"tenant": outline.summary.tenant, "trace_id": outline.summary.trace_id}
+        texts = text_asked(text)
+        select = asked_for(sql.query("spans_with_text"), {"of_trace", *texts})
+        with self._database.snapshot() as cursor, text_alarm(self._database, cursor, _FIND_S):
+            rows = cursor.execute(select, key | dict(outline.bounds) | texts).fetchall()
+        return {span_id for (span_id,) in rows}
 
     def span(self, outline: Outline, span_id: str) -> WholeSpan | None:
         """Return one span of the trace, or None if there is none of that id."""

@@ -1,5 +1,6 @@
 """Filters of traces, and the statement that finds the matching ones in a time window."""
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
@@ -8,6 +9,7 @@ import duckdb
 
 from storage import sql
 from storage.ingest.backlog import SEQ_BITS
+from storage.query.text_pattern import text_pattern
 
 
 def asked_for(statement: str, questions: Collection[str]) -> str:
@@ -44,7 +46,7 @@ class TraceCriteria:
     least_ns: int | None = None  # minimum duration
     least_usd: float | None = None  # minimum cost
     failing: str | None = None  # name of a failed span
-    text: str | None = None  # part of the trace's input or output, in upper or lower case
+    text: str | None = None  # in a text of any span (`spans_with_text.sql`), in upper or lower case; see `text_pattern`
     model: str | None = None  # of any span
     release: str | None = None  # the version of the service of any span
     attributes: Mapping[str, str] = field(default_factory=dict)  # of one span, or of its resource
@@ -54,10 +56,15 @@ class TraceCriteria:
     passed: bool | None = None
 
 
-_OF_READING: Final = ("session", "user", "least_usd", "text")
+_EMBEDDED: Final = "FROM spans_with_text"  # stands for the statement of this name
+_ID: Final = re.compile(r"[0-9a-f]{4,32}")
+"""What is compared with ids, too. With fewer digits, most traces would match. A guess."""
+
+_OF_READING: Final = ("session", "user", "least_usd")
 _OF_SPANS: Final = ("model", "failing", "release")
 _OF_JUDGEMENTS: Final = ("rule", "outcome", "passed")
 _VALUES: Final = ("project", "service", "name", "least_ns", *_OF_READING, *_OF_SPANS, *_OF_JUDGEMENTS)
+_TEXTS: Final = ("text", "text_id")
 _OF_PARTS: Final = frozenset({"project", "service", "name", "least_ns", "is_error", "is_ok"})
 
 
@@ -66,9 +73,10 @@ def asked_of(criteria: TraceCriteria, by: Ranking | None = None) -> dict[str, ob
     questions: dict[str, object] = {
         name: getattr(criteria, name) for name in _VALUES if getattr(criteria, name) is not None
     }
-    for name in ("name", "text"):
-        if name in questions:
-            questions[name] = str(questions[name]).lower()
+    if criteria.name is not None:
+        questions["name"] = criteria.name.lower()
+    if criteria.text is not None:
+        questions |= text_asked(criteria.text)
     if criteria.is_error is not None:
         questions["is_error" if criteria.is_error else "is_ok"] = True
     for whole, members in (
@@ -86,6 +94,13 @@ def asked_of(criteria: TraceCriteria, by: Ranking | None = None) -> dict[str, ob
     return questions | _ranking(by)
 
 
+def text_asked(text: str) -> dict[str, object]:
+    """Return the parameters of `spans_with_text`: the pattern of a text, and the text if an id may begin with it."""
+    pattern, _ = text_pattern(text)
+    digits = text.strip().lower().replace("-", "")
+    return {"text": pattern, **({"text_id": digits} if _ID.fullmatch(digits) else {})}
+
+
 def _ranking(by: Ranking | None) -> dict[str, object]:
     if by is None:
         return {}
@@ -95,7 +110,7 @@ def _ranking(by: Ranking | None) -> dict[str, object]:
 
 def values_of(questions: Mapping[str, object], criteria: TraceCriteria) -> dict[str, object]:
     """Return the parameters of a statement with these optional lines."""
-    named: dict[str, object] = {name: questions[name] for name in _VALUES if name in questions}
+    named: dict[str, object] = {name: questions[name] for name in (*_VALUES, *_TEXTS) if name in questions}
     for number, (key, value) in enumerate(criteria.attributes.items()):
         named |= {f"key{number}": key, f"value{number}": value}
     return named
@@ -107,6 +122,8 @@ def asking(statement: str, questions: set[str], attributes: int) -> str:
     for text, name in marked_lines(statement):
         if name is None:
             lines.append(text)
+        elif name in questions and _EMBEDDED in text:
+            lines.append(sql.bare(asked_for(sql.query("spans_with_text"), {"of_traces", *questions})))
         elif name in questions:
             many = range(attributes) if "$key" in text else range(1)
             lines += [text.replace("$key", f"$key{n}").replace("$value", f"$value{n}") for n in many]
@@ -118,11 +135,11 @@ def stretch(
 ) -> tuple[int, int]:
     """Count up to `parts` trace parts, or traces of a session, that start no later than `until_ns`, newest first.
 
-    Return the number, and the start of the oldest one.
+    Return the number, and the start of the oldest one. For a text, `parts` is a number of spans, whose texts are read.
     """
     bounds: dict[str, object] = {"until_ns": until_ns, "from_ns": criteria.from_ns, "parts": parts, "tenant": tenant}
     if criteria.session is None:
-        select, parameters = sql.query("stretch_of_traces"), bounds
+        select, parameters = sql.query("stretch_of_traces" if criteria.text is None else "stretch_of_spans"), bounds
     else:
         select, parameters = sql.query("stretch_of_session"), {**bounds, "session": criteria.session}
     seen, oldest_ns = cursor.execute(select, parameters).fetchall()[0]
@@ -140,7 +157,7 @@ def extent(cursor: duckdb.DuckDBPyConnection, floor_ns: int, until_ns: int) -> d
 
 def extent_asked(questions: set[str], bounds: Mapping[str, int | None]) -> dict[str, int | None]:
     """Return those bounds of `extent` that a statement with these optional lines has as parameters."""
-    names: set[str] = {"latest_ns", "first_batch", "last_batch"} if "spans" in questions else set()
+    names: set[str] = {"latest_ns", "first_batch", "last_batch"} if {"spans", "text"} & questions else set()
     if "judged" in questions:
         names |= {"first_seq", "last_seq"}
     return {name: value for name, value in bounds.items() if name in names}

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
 from storage.errors import Overloaded
 from storage.limit import Limit
+from storage.query.alarm import text_alarm
 from storage.query.facets import Facet, facet_of_column, facet_of_groups
 from storage.query.trace_criteria import (
     LAST_NS,
@@ -40,6 +41,8 @@ _MOST_PARTS: Final = 400_000
 _DEFAULT_S: Final = 0.4
 """The newest `_FIRST_PARTS` trace parts are read first; then as many as the time allows, by the duration of the first
 look, up to `_MOST_PARTS`. The bounds are guesses."""
+
+_TEXTS_S: Final = 10.0  # after which the reading of texts of spans is interrupted; a guess
 
 _AT_ONCE: Final = 2
 _COUNTING: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="ask again in a moment")
@@ -98,9 +101,9 @@ class TraceShapes:
         `values` is the number of values of each facet; with 0, no facets are computed.
 
         Raises:
-            Overloaded: too many other shapes are being computed.
+            Overloaded: too many other shapes are being computed, or the texts of spans took too long to read.
         """
-        with self._place(), self._database.snapshot() as cursor:
+        with self._place(), self._database.snapshot() as cursor, self._limited(cursor, criteria):
             look = _Look(cursor, criteria, tenant, now_ns, values)
             began_s = self._clock_s()
             shape = look.through(_FIRST_PARTS)
@@ -109,6 +112,9 @@ class TraceShapes:
             if shape.covers_after_ns is None or parts < 2 * _FIRST_PARTS:
                 return shape
             return look.through(parts)
+
+    def _limited(self, cursor: duckdb.DuckDBPyConnection, criteria: TraceCriteria) -> AbstractContextManager[None]:
+        return nullcontext() if criteria.text is None else text_alarm(self._database, cursor, _TEXTS_S)
 
     @contextmanager
     def _place(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ from typing import Final, get_args
 from collector.api.base.times import time_text
 from collector.api.traces.trace_filters import Filters, like_of
 from storage.errors import BadQuery
+from storage.query.text_pattern import MOST_CHARACTERS
 from storage.query.trace_criteria import Ranking, TraceCriteria
 from storage.records import number_in
 
@@ -122,11 +123,13 @@ def filter_of(params: Mapping[str, str], now_ns: int) -> TraceFilter:
 
 
 def _misspelled(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the problems of fields that take one of a few words."""
+    """Return the problems of fields that take one of a few words, and of a text that is too long."""
     problems = {}
     for name, known in (("since", SINCE), ("verdict", VERDICTS), ("status", _STATUSES)):
         if values[name] and values[name] not in known:
             problems[name] = f"{values[name][:50]!r} is none of {', '.join(known)}"
+    if len(values["text"]) > MOST_CHARACTERS:
+        problems["text"] = f"has more than {MOST_CHARACTERS:,} characters; paste its first lines"
     return problems
 
 

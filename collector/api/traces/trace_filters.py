@@ -9,6 +9,7 @@ from pydantic import Field
 from collector.api.base.times import DATE_TIME, instant_ns
 from storage.errors import BadQuery
 from storage.query.listing import ListPosition
+from storage.query.text_pattern import MOST_CHARACTERS, SEARCHED
 from storage.query.trace_criteria import LAST_NS, TraceCriteria
 
 _MOST_ATTRIBUTES: Final = 8
@@ -46,7 +47,13 @@ class Filters:
         float | None, Query(ge=0, le=_MOST_USD, allow_inf_nan=False, description="The lowest cost in USD.")
     ] = None
     failing: Annotated[str | None, Query(description="The name of a span of it that failed.")] = None
-    text: Annotated[str | None, Query(description="A text in the input or output, in any case of letters.")] = None
+    text: Annotated[
+        str | None,
+        Query(
+            max_length=MOST_CHARACTERS,
+            description=f"A text in any span, in any case of letters: {SEARCHED}. Of a long text, the beginning.",
+        ),
+    ] = None
     model: Annotated[str | None, Query(description="The model of any span.")] = None
     release: Annotated[str | None, Query(description="`service.version` of any of its spans.")] = None
     attribute: Annotated[

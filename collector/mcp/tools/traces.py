@@ -9,6 +9,7 @@ from collector.mcp.client import Api, part
 from collector.mcp.errors import ToolRefused
 from collector.mcp.tool import Arguments, Tool, ToolOutput, shows
 from collector.result_labels import OutcomeName
+from storage.query.text_pattern import SEARCHED
 
 SEARCH_MS = 120
 """Time for a search back through traces, so that an answer takes 300 ms at most. For rare traces, search again."""
@@ -32,7 +33,7 @@ class FindTraces(Arguments):
     since: str | None = Field(default=None, description="Started at or after, RFC 3339, such as 2026-11-21T10:00:00Z.")
     until: str | None = Field(default=None, description="Started before, RFC 3339.")
     session: str | None = Field(default=None, description="Of this session (conversation).")
-    text: str | None = Field(default=None, description="Input or output of a span holds this.")
+    text: str | None = Field(default=None, description=f"A text in a span, in any case: {SEARCHED}.")
     model: str | None = Field(default=None, description="A span called this model.")
     attribute: str | None = Field(default=None, description="key=value of a span or its resource.")
     rule: str | None = Field(default=None, description="Judged by this rule (name or id); see `passed` and `outcome`.")

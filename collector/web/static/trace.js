@@ -6,6 +6,7 @@ import { exchange, isTyped } from "./app.js";
 const [ID, DEPTH, IS_PARENT, NAME, TYPE, MODEL, TOKENS, COST, START, LENGTH, DURATION, ERROR, PASSED, FAILED, BROKEN, NOTE] =
   Array(16).keys();
 const MARGIN_ROWS = 12;
+const PAUSE_MS = 250; // between the last key and a request for the spans with a text
 const WIDE = 1000;
 const LEAST_BAR = 4;
 const INDENT_REM = { row: 0.6, level: 0.9, most: 9, narrow: 5 }; // deep trees have smaller steps, so names keep their room
@@ -285,14 +286,15 @@ class Tree {
     this.reveal(this.shown.indexOf(this.cursor));
   }
 
-  find(text) {
+  // The server finds the spans whose ids are in `withText`: their texts are not here.
+  find(text, withText = new Set()) {
     const query = text.trim().toLowerCase();
     this.matching = [];
     this.hits = query ? new Set() : null;
     const above = [];
     this.spans.forEach((span, number) => {
       above[span[DEPTH]] = number;
-      if (!query || ![span[NAME], span[MODEL], span[TYPE], span[ID]].some((each) => each.toLowerCase().includes(query))) return;
+      if (!query || (!withText.has(span[ID]) && ![span[NAME], span[MODEL], span[TYPE], span[ID]].some((each) => each.toLowerCase().includes(query)))) return;
       this.matching.push(number);
       this.hits.add(number);
       for (let depth = span[DEPTH] - 1; depth >= 0 && !this.hits.has(above[depth]); depth--) this.hits.add(above[depth]);
@@ -573,8 +575,21 @@ function equip() {
   tools.addEventListener("click", (event) => acts[event.target.closest("[data-act]")?.dataset.act]?.());
   const search = tools.querySelector("[data-search]");
   const hits = document.getElementById("hits");
+  let asked = 0;
   const find = () => {
-    const count = tree.find(search.value);
+    tellHits(tree.find(search.value));
+    const number = ++asked;
+    if (search.value.trim()) setTimeout(() => number === asked && findTexts(number), PAUSE_MS);
+  };
+  const findTexts = async (number) => {
+    const address = new URL(box.dataset.tree, location.href);
+    address.searchParams.set("part", "find");
+    address.searchParams.set("find", search.value);
+    const answer = await fetch(address).catch(() => null);
+    const ids = answer?.ok && !answer.redirected ? await answer.json() : [];
+    if (number === asked && ids.length) tellHits(tree.find(search.value, new Set(ids)));
+  };
+  const tellHits = (count) => {
     hits.textContent = count === null ? "" : count === 1 ? "1 span" : `${count.toLocaleString("en")} spans`;
     const address = new URL(location.href);
     if (search.value) address.searchParams.set("find", search.value);

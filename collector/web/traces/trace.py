@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from fastapi import Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from collector.access.caller import Caller
@@ -39,6 +39,7 @@ from storage.errors import NotFound
 from storage.judging.judgements import TraceResults
 from storage.query.listing import ListPosition
 from storage.query.outline import Outline
+from storage.query.text_pattern import MOST_CHARACTERS
 from storage.query.trace_criteria import TraceCriteria
 from storage.records import TraceSummary
 from storage.upkeep.deletions import DeletionCriteria
@@ -49,7 +50,6 @@ _VIEWS: Final = ("spans", "conversation", "agents", "verdicts")
 _WITHOUT_DECISIONS: Final = frozenset({"conversation", "agents"})
 _MOST_SPANS: Final = 10_000
 _MOST_DIGITS: Final = 7
-_MOST_FIND: Final = 200
 _AHEAD_NS: Final = 86_400 * 10**9  # clocks of senders may be ahead; a guess
 
 
@@ -59,11 +59,15 @@ _AHEAD_NS: Final = 86_400 * 10**9  # clocks of senders may be ahead; a guess
 def show_trace(request: Request, trace_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show a trace: its spans and one of them whole, its conversation, its agents, or its verdicts.
 
-    The script requests parts: `part=tree` is JSON of at most 10,000 spans; `part=span` is the panel of one span.
+    The script requests parts: `part=tree` is JSON of at most 10,000 spans; `part=span` is the panel of one span;
+    `part=find` are the ids of the spans with a text.
     """
     params = request.query_params
     outline = _outline(context, trace_id, visible_tenant_of(caller, params.get("tenant")))
     summary = outline.summary
+    if params.get("part") == "find":
+        find = _find(request)
+        return JSONResponse(sorted(context.store.outlines.with_text(outline, find)) if find else [])
     is_tree, view = params.get("part") == "tree", params.get("view", "spans")
     judged = context.store.judgements.by_rules(
         summary.trace_id,
@@ -188,9 +192,12 @@ def _shown(request: Request, context: Context, outline: Outline, judged: TraceRe
             "evaluations": sorted(judged.evaluations, key=lambda each: (each.passed is not False, each.superseded)),
             "names": names,
         }
-    find = request.query_params.get("find", "").strip()[:_MOST_FIND]
+    find = _find(request)
     spans = SpanTree(outline.spans, judged.evaluations)
-    tree = spans.view(chosen=request.query_params.get("span"), begin=_place(request, "at"), find=find)
+    with_text = context.store.outlines.with_text(outline, find) if find else ()
+    tree = spans.view(
+        chosen=request.query_params.get("span"), begin=_place(request, "at"), find=find, with_text=with_text
+    )
     return {
         "tree": tree,
         "find": find,
@@ -199,6 +206,10 @@ def _shown(request: Request, context: Context, outline: Outline, judged: TraceRe
         "of_span": verdicts_of(judged, tree.chosen),
         "votes": votes_on_trace(context, outline.summary, tree.chosen),
     }
+
+
+def _find(request: Request) -> str:
+    return request.query_params.get("find", "").strip()[:MOST_CHARACTERS]
 
 
 def _place(request: Request, name: str) -> int | None:

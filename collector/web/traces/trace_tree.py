@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -124,15 +124,19 @@ class SpanTree:
                     return node.span.span_id
         return self.nodes[0].span.span_id if self.nodes else None
 
-    def view(self, *, chosen: str | None, begin: int | None, find: str = "") -> TreeView:
+    def view(
+        self, *, chosen: str | None, begin: int | None, find: str = "", with_text: Collection[str] = ()
+    ) -> TreeView:
         """Return the window that begins at `begin` or holds the chosen span.
 
-        With `find`, the window has only the spans that match and those above them.
+        With `find`, the window has only the spans that match and those above them. Spans whose ids are in `with_text`
+        match, too.
         """
         known = {node.span.span_id for node in self.nodes}
-        nodes = self._matching(find) if find else self.nodes
+        hits = self._hits(find, with_text) if find else set()
+        nodes = self._with_parents(hits) if find else self.nodes
         if chosen not in known:
-            chosen = self._first_of(nodes, find) if find else self.first
+            chosen = next((node.span.span_id for node in nodes if node.span.span_id in hits), self.first)
         places = {node.span.span_id: number for number, node in reversed(list(enumerate(nodes)))}
         if begin is None or not 0 <= begin < max(len(nodes), 1):
             begin = places.get(chosen or "", 0) // ROWS * ROWS
@@ -210,13 +214,13 @@ class SpanTree:
                 parent = parents.get(parent)
         return above
 
-    def _matching(self, find: str) -> list[SpanNode[OutlineSpan]]:
-        hits = {node.span.span_id for node in self.nodes if _holds(node.span, find.lower())}
+    def _hits(self, find: str, with_text: Collection[str]) -> set[str]:
+        spans = (node.span for node in self.nodes)
+        return {span.span_id for span in spans if span.span_id in with_text or _holds(span, find.lower())}
+
+    def _with_parents(self, hits: set[str]) -> list[SpanNode[OutlineSpan]]:
         shown = hits | self._above(hits)
         return [node for node in self.nodes if node.span.span_id in shown]
-
-    def _first_of(self, nodes: Sequence[SpanNode[OutlineSpan]], find: str) -> str | None:
-        return next((node.span.span_id for node in nodes if _holds(node.span, find.lower())), self.first)
 
     def _walk(self, stops: set[str], chosen: str | None) -> Walk:
         """Return the links through `stops` around the chosen span, which need not be one of them."""

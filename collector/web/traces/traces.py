@@ -24,8 +24,12 @@ from collector.web.traces.trace_list import (
 )
 from collector.web.visitor import page_router, with_parameters
 from storage.query.listing import Listed, ListPosition
+from storage.query.text_pattern import SEARCHED, text_pattern
 
 router = page_router()
+
+_ENOUGH_S: Final = 0.25
+"""Time after which a search returns the traces that it found so far. A guess: what feels immediate."""
 
 _MOST_VIEWS: Final = 12  # above the list
 _LOOK: Final = frozenset({"columns", "density", "remember", "before", "live"})
@@ -54,6 +58,7 @@ def list_traces(request: Request, context: ContextDep, caller: CallerDep, before
         older=older,
         newest=with_parameters(request, before=None) if before else None,
         searched_to_ns=listed.searched_to_ns,
+        searched=_searched(chosen, listed),
         is_live=live == "1" and not before and chosen.by is None,
         is_empty=not listed.traces and not chosen.given and after is None and chosen.by is None,
         actions=actions_for(caller),
@@ -120,7 +125,23 @@ def _listed(context: Context, caller: Caller, query: TraceFilter, after: ListPos
         return Listed(traces=(), commits=(0, 0), next=None, is_full=True)
     if query.by is not None:
         return context.store.listing.ranked(query.like, by=query.by, limit=PAGE_ROWS, tenant=caller.visible_tenant)
-    return context.store.listing.traces(query.like, after=after, limit=PAGE_ROWS, tenant=caller.visible_tenant)
+    return context.store.listing.traces(
+        query.like, after=after, limit=PAGE_ROWS, tenant=caller.visible_tenant, enough_s=_ENOUGH_S
+    )
+
+
+def _searched(query: TraceFilter, listed: Listed) -> dict[str, Any] | None:
+    """Return what a search for a text read: the texts, how far back, and the part of a long text that was searched."""
+    text = query.like.text
+    if text is None:
+        return None
+    _, beginning = text_pattern(text)
+    return {
+        "texts": SEARCHED,
+        "to_ns": listed.searched_to_ns or (listed.next.start_ns if listed.next else None),
+        "has_bounds": any(query.values[name] for name in ("since", "from", "to")) or query.by is not None,
+        "beginning": None if beginning == " ".join(text.split()) else beginning,
+    }
 
 
 def _projects(context: Context, tenant: str) -> list[str]:

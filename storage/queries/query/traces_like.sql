@@ -2,7 +2,8 @@
 -- A line that ends with the name of a condition is kept only if the search has it. That of an attribute is repeated for
 -- each. `whole` is a condition on all parts of a trace, and `plain` is the absence of one. `by_` orders traces by an
 -- amount. `summed` returns their sums and fields too, not only their ids. `begun` leaves out those that began in a time
--- before. `newer` returns the traces before a place of the list, from the nearest on. Resources repeat, so each is read once. Reading the JSON of every span took more time than looking at its
+-- before. `newer` returns the traces before a place of the list, from the nearest on. `spans_with_text` stands for that
+-- statement. Resources repeat, so each is read once. Reading the JSON of every span took more time than looking at its
 -- map.
 WITH resources AS MATERIALIZED ( -- attribute
     SELECT DISTINCT resource_attributes AS told -- attribute
@@ -23,7 +24,6 @@ SEMI JOIN ( -- read
         AND session_id = $session -- session
         AND user_id = $user -- user
         AND cost_usd >= $least_usd -- least_usd
-        AND (contains(lower("input"), $text) OR contains(lower("output"), $text)) -- text
 ) AS told USING (tenant, trace_id) -- read
 SEMI JOIN ( -- spans
     SELECT s.tenant, s.trace_id -- spans
@@ -35,6 +35,14 @@ SEMI JOIN ( -- spans
         AND s.service_version = $release -- release
         AND coalesce(s.attributes[$key] = $value, s.resource_attributes IN (SELECT told FROM resources WHERE (told::JSON::MAP(VARCHAR, VARCHAR))[$key] = $value), false) -- attribute
 ) AS like_this USING (tenant, trace_id) -- spans
+SEMI JOIN ( -- text
+    SELECT tenant, trace_id -- text
+    FROM trace_reading -- text
+    WHERE start_time > make_timestamp_ns($floor_ns) AND start_time <= make_timestamp_ns($until_ns) -- text
+        AND (regexp_matches("input", $text) OR regexp_matches("output", $text)) -- text
+    UNION ALL -- text
+    FROM spans_with_text -- text
+) AS with_text USING (tenant, trace_id) -- text
 SEMI JOIN ( -- judged
     SELECT tenant, trace_id -- judged
     FROM evaluation -- judged
