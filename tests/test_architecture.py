@@ -245,5 +245,5 @@ def test_processes_of_our_own_are_started_in_one_place() -> None:
     calls = (".Popen(", "subprocess.run(", "subprocess_exec", "os.fork(")
     packages = ("collector/", "evaluators/", "rules/", "storage/")
     starts = {file.path for file in files() if file.path.startswith(packages) and any(c in file.text for c in calls)}
-    programs = {"collector/mcp/application.py", "evaluators/process.py", "evaluators/supervisor.py"}
+    programs = {"evaluators/process.py", "evaluators/supervisor.py"}
     assert starts == {"storage/child_process.py", *programs}
