@@ -138,10 +138,12 @@ def stretch(
     Return the number, and the start of the oldest one. For a text, `parts` is a number of spans, whose texts are read.
     """
     bounds: dict[str, object] = {"until_ns": until_ns, "from_ns": criteria.from_ns, "parts": parts, "tenant": tenant}
-    if criteria.session is None:
-        select, parameters = sql.query("stretch_of_traces" if criteria.text is None else "stretch_of_spans"), bounds
-    else:
+    if criteria.session is not None:
         select, parameters = sql.query("stretch_of_session"), {**bounds, "session": criteria.session}
+    elif criteria.text is not None:
+        select, parameters = sql.query("stretch_of_spans"), bounds
+    else:
+        select, parameters = sql.query("stretch_of_traces"), bounds
     seen, oldest_ns = cursor.execute(select, parameters).fetchall()[0]
     return seen, oldest_ns
 
