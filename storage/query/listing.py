@@ -213,6 +213,9 @@ class Listing:
         """Return the matching trace before a position, the next newer one; None if there is none, or time ran out.
 
         Each step searches a longer stretch of time after the position.
+
+        Raises:
+            Overloaded: a part of a search for a text took too long, and was interrupted.
         """
         now_s = self._clock_s()
         deadline_s, took_s = now_s + within_s, 0.0
@@ -221,7 +224,7 @@ class Listing:
             began_s, to_ns = now_s, min(from_ns + width_ns, criteria.to_ns)
             for period in reversed(self._database.periods(from_ns, to_ns)):
                 like = replace(criteria, from_ns=period[0], to_ns=period[1])
-                with self._database.snapshot() as cursor:
+                with self._database.snapshot() as cursor, self._limited(cursor, criteria, within_s):
                     traces = _Walk(cursor, like, tenant).newer(place, _MOST_NEWER)
                 if traces:
                     return traces[0]
@@ -235,7 +238,6 @@ class Listing:
 
         All traces within the time range of `criteria` are searched, so the caller should bound it; for a text, only the
         newest that have some `_RANKED_SPANS` spans.
-
         """
         floor_ns = None
         with self._database.snapshot() as cursor, self._limited(cursor, criteria, _DEFAULT_S):
