@@ -14,7 +14,7 @@ from collector.cli.text import spending_text
 from collector.cli.views import ColumnView, TableView
 from collector.escaping import one_line
 from collector.path_names import path_segment
-from collector.units import duration_text
+from collector.units import duration_text, usd_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -107,7 +107,7 @@ def _trial_text(name: str, trial: ConnectionTrialDocument) -> str:
             one_line(usage.model or "a model that does not say its name"),
             duration_text(usage.latency_ms),
             f"{_number(usage.input_tokens)} tokens in, {_number(usage.output_tokens)} out",
-            "no price" if usage.cost_usd is None else f"{usage.cost_usd:.6f} USD",
+            "no price" if usage.cost_usd is None else usd_text(usage.cost_usd),
         ]
         took = ": " + ", ".join(parts)
     if trial.failure is None:
