@@ -13,6 +13,7 @@ import collector.api.responses
 from collector.api.documents.rule_documents import BaselineEstimate
 from collector.api.gating import run_diff
 from collector.api.responses import (
+    agents,
     alerting,
     annotating,
     deletions,
@@ -46,6 +47,7 @@ from storage.offline.datasets import Dataset, Item, Version, VersionChange
 from storage.offline.run_evaluations import Evaluation
 from storage.offline.run_sums import Evaluated, RunSums
 from storage.offline.runs import Experiment, Run
+from storage.query.agents import AgentNumbers, AgentsAt, AgentSums
 from storage.query.sessions import SessionPage, SessionSummary
 from storage.review.review_queues import ReviewEntry, ReviewQueue
 from storage.upkeep.deletions import Deletion
@@ -55,6 +57,9 @@ ITEMS: Final = ("queries/offline/run_items.sql", "offline/run_items.py")
 OF_RUN: Final = (Run, RunSums)
 
 READ_FROM: Final[dict[type[WireDocument], tuple[type | str, ...]]] = {
+    agents.AgentDocument: (AgentSums,),
+    agents.AgentList: (AgentsAt,),
+    agents.AgentNumbersDocument: (AgentNumbers,),
     alerting.DeliveryDocument: (Delivery,),
     alerting.MuteDocument: (AlertMute,),
     alerting.QualityLineDocument: (GroupOfResults,),
