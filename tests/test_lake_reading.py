@@ -388,7 +388,7 @@ def test_what_stayed_is_read_without_a_plan_or_a_file(
         write(store, RESULTS)
         publish_in_the_end(store, folder.uri)
         ((batch, seq),) = rows(store, f"SELECT min(batch), min(seq) FROM span WHERE trace_id = '{trace_id(1)}'")
-        boundary = "SELECT DISTINCT directory_id, DATE '2026-11-22', $batch, $seq FROM lake_position"
+        boundary = "SELECT DISTINCT directory_id, DATE '2026-11-22', $batch, $seq, 1, 3 FROM lake_position"
         write(store, f"INSERT INTO lake_boundary {boundary}", {"batch": batch, "seq": seq})
         for table in ("evaluation", "trace_reading", "span", "trace_part"):
             write(store, f"DELETE FROM {table} WHERE trace_id = '{trace_id(0)}'")
