@@ -325,7 +325,7 @@ def test_every_number_of_the_contract_has_bounds() -> None:
 
 FITTING = {
     "amount", "calls", "count", "error_count", "failed", "not_passed", "passed", "scored", "skipped", "span_count",
-    "spans", "summed_span_count", "unpriced_calls",
+    "spans", "summed_span_count", "traces", "unpriced_calls",
     "tool_call_count", "votes", "memory_usage_bytes", "judge_calls",  # counts of rows, or of what the server did
     "evaluation_days.input_tokens", "evaluation_days.output_tokens",  # of replies, which say 10^12 at the most
 }  # fmt: skip

@@ -78,7 +78,7 @@ SELECT
     count(*) FILTER (WHERE p.error_count > 0) AS failed,
     approx_quantile(p.duration_ms, 0.95) AS p95_ms,
     sum(p.cost_usd) AS cost_usd,
-    CASE WHEN count(p.tokens) > 0 THEN least(sum(p.tokens), 9223372036854775807)::BIGINT END AS tokens,
+    CASE WHEN count(p.tokens) > 0 THEN least(coalesce(sum(p.tokens), 0), 9223372036854775807)::BIGINT END AS tokens,
     count(v.trace_id) AS judged,
     count(*) FILTER (WHERE v.failed = 0) AS passed,
     bit_or(v.evaluators)::VARCHAR AS evaluators, -- equal if the same ones judged
