@@ -54,10 +54,10 @@ def test_a_trace_goes_and_what_is_not_there_is_said(at: tuple[str, str]) -> None
     done = run("delete", "--trace", TRACES[0].upper(), "--yes", *at)
     assert done.exit_code == 0, done.output
     until(lambda: left(at), lambda traces: traces == set(TRACES[1:]))
-    for options in (("--trace", "f" * 32), ("--project", "nobody's")):
-        again = run("delete", *options, "--yes", *at)
+    for option, value, reason in (("--trace", "f" * 32, "no trace"), ("--project", "nobody's", "nothing of")):
+        again = run("delete", option, value, "--yes", *at)
         assert again.exit_code == 1
-        assert "nothing of" in again.output
+        assert reason in again.output
     wrong: tuple[tuple[str, ...], ...] = (
         (),
         ("--trace", TRACES[1], "--project", "other"),
