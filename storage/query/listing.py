@@ -38,8 +38,8 @@ _MOST_PARTS: Final = 400_000
 deadline. Guesses."""
 
 _FIRST_NEWER_NS: Final = 60 * 10**9  # a guess: a busy server has a newer trace within a minute
-_LONGER: Final = 8  # times the stretch before, which may take as many times as long; a guess
-_MOST_NEWER: Final = 20  # a guess: one of so many traces begins in the stretch, and not in an earlier part
+_LONGER: Final = 8  # each stretch is this many times as long as the one before, and may take as much longer; a guess
+_MOST_NEWER: Final = 20  # rows read first; a row may be a later part of a trace that began before the stretch. A guess
 _DEFAULT_S: Final = 1.5
 _FIRST_SPANS: Final = 4_096  # whose texts the first step reads, in some 20 ms; a step takes 10 ms however few they are
 _MOST_SPANS: Final = 65_536  # whose texts one step reads: 0.2 s of CPU, so that it ends soon on a busy machine, too

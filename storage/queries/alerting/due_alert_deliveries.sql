@@ -16,8 +16,8 @@ WHERE
     d."state" = 'pending'
     AND (
         d.not_before <= make_timestamp($at_us::BIGINT)
-        -- The clock was set back since, and nothing says how long the delay still lasts. An attempt may be stored up to a
-        -- minute after the time of this question was read.
+        -- More than a minute ahead: the clock was set back since, and nothing says how long the delay still lasts. Less is
+        -- an attempt stored after $at_us was read.
         OR coalesce(d.last_attempt_at, d.created_at) > make_timestamp($at_us::BIGINT + 60000000)
     )
 QUALIFY row_number() OVER (PARTITION BY d.webhook_id ORDER BY d.not_before, d.delivery_id) <= $each

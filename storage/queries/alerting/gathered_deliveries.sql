@@ -16,7 +16,7 @@ WHERE
     d."state" = 'gathered'
     AND (
         d.not_before <= make_timestamp($at_us::BIGINT)
-        -- The clock was set back since; an event may be stored up to a minute after the time of this question was read.
+        -- More than a minute ahead: the clock was set back since. Less is an event stored after $at_us was read.
         OR d.created_at > make_timestamp($at_us::BIGINT + 60000000)
     )
 ORDER BY d.webhook_id, e.created_at, e."type", d.delivery_id
