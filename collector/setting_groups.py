@@ -5,8 +5,10 @@ from typing import Annotated, Final, Literal, Self, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic.functional_validators import AfterValidator
 
+from collector.declared_fields import model_with
 from collector.redaction.plan import RedactionPlan, make_plan
 from rules.errors import BadPattern
+from storage.alerting.webhook_options import WebhookOptions
 
 AlertEvent: TypeAlias = Literal[
     "alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION"
@@ -14,11 +16,8 @@ AlertEvent: TypeAlias = Literal[
 EVENTS: Final[tuple[AlertEvent, ...]] = get_args(AlertEvent)
 """Events that a webhook may subscribe to."""
 
-MOST_DIGEST_MINUTES: Final = 10_080
-"""Longest interval of digests: a week."""
 
-
-class WebhookSettings(BaseModel):
+class WebhookSettings(model_with(WebhookOptions)):  # type: ignore[misc] # a base made at run time
     """A webhook for alerts. In place of `url`, `secret` and `previousSecret`, `urlEnv` etc. name a variable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -30,12 +29,7 @@ class WebhookSettings(BaseModel):
     secretEnv: str | None = None  # noqa: N815 - as it is written
     previousSecret: SecretStr | None = None  # noqa: N815 - as it is written
     previousSecretEnv: str | None = None  # noqa: N815 - as it is written
-    enabled: bool = True
     events: Annotated[tuple[AlertEvent, ...] | None, Field(min_length=1)] = None
-    template: Literal["json", "slack", "teams", "pagerduty"] = "json"
-    rules: Annotated[tuple[str, ...] | None, Field(min_length=1, max_length=200)] = None
-    severities: Annotated[tuple[Literal["info", "warning", "critical"], ...] | None, Field(min_length=1)] = None
-    digest_minutes: Annotated[int | None, Field(alias="digestMinutes", ge=1, le=MOST_DIGEST_MINUTES)] = None
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:

@@ -246,7 +246,7 @@ def test_a_form_says_of_which_alerts_and_how_often(server: Operated) -> None:
         ["critical"],
         60,
     )
-    assert "every 60 minutes" in visit.get(place).text
+    assert "<dt>Minutes between digests</dt><dd><bdi>60</bdi>" in visit.get(place).text
     form = visit.get(f"{place}/edit").text
     assert "answers\nslow traces" in form
     place_of(visit.send(f"{place}/edit", f"{place}/edit", **(edited | {"rules": "", "digestMinutes": ""})))

@@ -20,7 +20,7 @@ from collector.delivery.signing import BadSecret, check_secret, signature_header
 from collector.delivery.templates import EventData, render
 from storage.alerting.alerts import Alert, ComparedSide
 from storage.alerting.outbox import DIGEST
-from storage.alerting.webhooks import Template
+from storage.alerting.webhook_options import Template
 from storage.records import EventType
 from tests.alerting import a_finding
 

@@ -8,7 +8,7 @@ from collector.delivery.receivers import EVERY_PROJECT, FileWebhook, RequestedWe
 from collector.setting_groups import WebhookSettings
 from collector.settings import BadSettings
 from collector.settings_loading import environment_variable
-from storage.alerting.webhooks import webhook_options
+from storage.alerting.webhook_options import webhook_options
 
 
 def file_webhooks(configured: Sequence[WebhookSettings]) -> list[FileWebhook]:

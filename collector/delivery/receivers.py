@@ -18,7 +18,8 @@ from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
 from collector.setting_groups import EVENTS
 from evaluators.chat.urls import BadUrl
 from storage.alerting.outbox import RUN_REGRESSION, TEST, Outbox, WebhookEvent
-from storage.alerting.webhooks import Template, Webhook, WebhookOptions, Webhooks, WebhookText, webhook_options
+from storage.alerting.webhook_options import Template, WebhookOptions, webhook_options
+from storage.alerting.webhooks import Webhook, Webhooks, WebhookText
 from storage.errors import Overloaded, require_version
 from storage.records import EventType
 

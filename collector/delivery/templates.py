@@ -14,7 +14,7 @@ from collector.delivery.event_words import digest_document, words_of_digest, wor
 from collector.delivery.words import Words, words_of
 from storage.alerting.alerts import Alert, alert_of
 from storage.alerting.outbox import DIGEST, RUN_REGRESSION, TEST, DueDelivery
-from storage.alerting.webhooks import Template
+from storage.alerting.webhook_options import Template
 from storage.records import EventType, JsonValue
 
 _SLACK_CHARACTERS = 1900  # Slack allows 2,000 in a field

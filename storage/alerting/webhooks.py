@@ -1,35 +1,17 @@
 """Receivers of notifications. Their secrets are encrypted before they come here."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
 
 import duckdb
 
 from storage import sql
+from storage.alerting.webhook_options import WebhookOptions, webhook_options
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
-from storage.records import EventType, Origin, Severity
+from storage.records import EventType, Origin
 from storage.sql import dict_rows
 from storage.versioned import write_rows
-
-Template: TypeAlias = Literal["json", "slack", "teams", "pagerduty"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookOptions:
-    """Settings of a receiver that are requested, stored and shown as they are."""
-
-    template: Template = "json"
-    enabled: bool = True
-    rules: Sequence[str] | None = None  # whose alerts it receives, by names or ids; None: of all
-    severities: Sequence[Severity] | None = None  # of alerts that it receives; None: all
-    digest_minutes: int | None = None  # interval of digests of alerts; None: each event at once
-
-
-def webhook_options(source: object) -> dict[str, Any]:
-    """Return the fields of `WebhookOptions` of any object that has them as attributes, by name."""
-    return {each.name: getattr(source, each.name) for each in fields(WebhookOptions)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +150,7 @@ def _values(text: WebhookText) -> dict[str, object]:
     until_ns = text.previous_until_ns
     options = webhook_options(text).items()
     return {
-        **{name: list(value) if isinstance(value, tuple) else value for name, value in options},
+        "options": {name: list(value) if isinstance(value, tuple) else value for name, value in options},
         "url": text.url,
         "events": list(text.events),
         "sealed": text.sealed,

@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, HTTPException, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
@@ -17,11 +17,13 @@ from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.api.responses.alerting import DeliveryDocument, DeliveryPage, WebhookDocument
 from collector.api.responses.declaration import response_model
+from collector.declared_fields import model_with
 from collector.delivery.receivers import BadWebhook, FromFile, RequestedWebhook
 from collector.path_names import path_segment
-from collector.setting_groups import EVENTS, MOST_DIGEST_MINUTES, AlertEvent
-from storage.alerting.webhooks import Template, Webhook, webhook_options
-from storage.records import DeliveryState, Severity
+from collector.setting_groups import EVENTS, AlertEvent
+from storage.alerting.webhook_options import WebhookOptions, webhook_options
+from storage.alerting.webhooks import Webhook
+from storage.records import DeliveryState
 
 router = api_router(prefix="/api/v1")
 
@@ -30,24 +32,19 @@ _ONE = _ROOT + "/{webhook_id}"
 _LONGEST_TEXT = 4096
 
 
-class WebhookBody(BaseModel):
+class WebhookBody(model_with(WebhookOptions)):  # type: ignore[misc] # a base made at run time
     """A receiver of alerts. On PUT, an omitted `url` or `secret` stays unchanged."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     url: str | None = Field(default=None, max_length=_LONGEST_TEXT)
     secret: str | None = Field(default=None, max_length=_LONGEST_TEXT)
-    enabled: bool = True
     events: list[AlertEvent] | None = Field(
         default=None,
         min_length=1,
         max_length=len(EVENTS),
         description="All, if omitted; with `rules`, `severities` or PagerDuty only the events of alerts.",
     )
-    template: Template = "json"
-    rules: list[str] | None = Field(default=None, min_length=1, max_length=200)
-    severities: list[Severity] | None = Field(default=None, min_length=1, max_length=3)
-    digest_minutes: int | None = Field(default=None, alias="digestMinutes", ge=1, le=MOST_DIGEST_MINUTES)
 
     def requested(self) -> RequestedWebhook:
         """Return the requested receiver in the form that the server works with."""

@@ -5,9 +5,10 @@ from typing import Annotated, Literal
 from collector.api.responses.annotating import MeasuredDocument
 from collector.api.responses.base import JsonNumber, JsonObject
 from collector.api.responses.traces import Number
-from collector.api.responses.wire import From, PageAnswer, WireDocument, computed, doc, time_of
+from collector.api.responses.wire import From, PageAnswer, WireDocument, computed, doc, document_with, time_of
 from collector.metric_monitor_text import MetricMonitorText
 from rules.statistics.standing import WaitsFor
+from storage.alerting.webhook_options import WebhookOptions
 from storage.records import (
     AlertKind,
     AlertState,
@@ -206,9 +207,7 @@ class MetricMonitorDocument(MetricMonitorText):
     updated_at: str
 
 
-class WebhookDocument(WireDocument):
-    """A receiver of alerts, without its secret."""
-
+class _WebhookHead(WireDocument):
     id: Annotated[str, From("webhook_id")]
     tenant: str
     project_name: Annotated[str, computed(lambda webhook: webhook.project or "*"), doc("`*`: of every project.")]
@@ -216,14 +215,12 @@ class WebhookDocument(WireDocument):
     url: str
     has_secret: bool
     previous_secret_until: Annotated[str | None, time_of("previous_until_ns")]
-    enabled: bool
     events: list[EventType]
-    rules: Annotated[list[str] | None, doc("The rules whose alerts are sent; null: all.")]
-    severities: list[Severity] | None
-    digest_minutes: Annotated[
-        int | None, doc("Minutes between messages, each with all events since the last; null: each event at once.")
-    ]
-    template: str
+
+
+class WebhookDocument(document_with(WebhookOptions, _WebhookHead)):  # type: ignore[misc] # a base made at run time
+    """A receiver of alerts, without its secret."""
+
     disabled_at: Annotated[str | None, time_of("disabled_at_ns")]
     disabled_reason: str | None
     failing_since: Annotated[str | None, time_of("failing_since_ns")]

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, create_model
 
 from collector.api.base.times import time_text
 from collector.api.responses.base import ApiAnswer
+from collector.declared_fields import declared_fields
 
 _MISSING: Final = object()
 _WHOLE: Final = ""
@@ -26,7 +27,7 @@ class From:
     convert: Convert | None = None
 
 
-def doc(description: str) -> Meta:
+def doc(description: str | None) -> Meta:
     """Return the description of a field in the OpenAPI document."""
     return Meta(description=description)
 
@@ -74,6 +75,13 @@ class WireDocument(msgspec.Struct, rename="camel", kw_only=True):
         fields = {each.name: _described(hints[each.name], each) for each in structs.fields(cls)}
         model = create_model(cls.__name__, __base__=ApiAnswer, __doc__=cls.__doc__, __module__=cls.__module__, **fields)
         return handler.generate_schema(model)
+
+
+def document_with(source: type, base: type[WireDocument] = WireDocument) -> Any:  # noqa: ANN401 - a class, made now
+    """Make a document with the fields of `base`, then those that a dataclass declares."""
+    added = [(each.name, Annotated[each.kind, doc(each.described.text)]) for each in declared_fields(source)]
+    name, module = f"_{source.__name__}Document", source.__module__
+    return msgspec.defstruct(name, added, bases=(base,), module=module, kw_only=True, rename="camel")
 
 
 class PageAnswer(WireDocument):

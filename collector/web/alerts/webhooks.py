@@ -1,9 +1,9 @@
 """Webhooks: receivers of alerts, their secrets, and their deliveries. No page shows a stored secret."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Final, get_args
+from typing import Annotated, Any, Final, get_args
 
 from fastapi import Query, Request
 from fastapi.responses import Response
@@ -22,31 +22,25 @@ from collector.delivery.receivers import EVERY_PROJECT, SECRET_URLS, BadWebhook,
 from collector.delivery.signing import new_secret
 from collector.setting_groups import EVENTS
 from collector.web.confirming import Confirmation, ask, attempt, show_once
+from collector.web.declared_form import form_fields
 from collector.web.edit_conflict import EditConflict, overtaken, version_seen, without_secret
 from collector.web.navigation import may_use
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
 from collector.web.visitor import Form, FormDep, by_field, page_router
-from storage.alerting.webhooks import Template, Webhook, webhook_options
+from storage.alerting.webhook_options import Template, WebhookOptions, webhook_options
+from storage.alerting.webhooks import Webhook
 from storage.errors import Conflict, NotFound, Stale
-from storage.records import DeliveryState, Severity
+from storage.records import DeliveryState
 
 router = page_router()
 
 _PAGE_ROWS = 50
 _STATES: Final[tuple[DeliveryState, ...]] = get_args(DeliveryState)
-_SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 _FORGET: Final = "removeSecret"
-_LABELS: Final = {
-    "url": "URL",
-    "template": "Format",
-    "secret": "Secret",
-    "events": "Events",
-    "rules": "Rules and monitors",
-    "severities": "Severities",
-    "digestMinutes": "Minutes between digests",
-    "enabled": "Enabled",
-}
+_FIELDS: Final = form_fields(WebhookOptions)
+_FILTERS: Final = tuple(each for each in _FIELDS if each.name not in {"template", "enabled"})
+_LABELS: Final = {"url": "URL", "secret": "Secret", "events": "Events"} | {each.name: each.label for each in _FIELDS}
 _UNSIGNED: Final = "unsigned"  # the form's name for unsigned JSON
 _OWN_SECRETS: Final[frozenset[Template]] = frozenset(
     {"pagerduty"}
@@ -57,14 +51,7 @@ _OWN_SECRETS: Final[frozenset[Template]] = frozenset(
 class _WebhookFormState:
     """State of the form of a webhook, without its secret."""
 
-    project: str = EVERY_PROJECT
-    url: str = ""
-    template: str = "json"
-    events: Sequence[str] = EVENTS
-    rules: str = ""  # a line each
-    severities: Sequence[str] = ()
-    digest_minutes: str = ""
-    enabled: bool = True
+    values: Mapping[str, Any]  # by field
     forgets: bool = False
     version: int = 0  # of the receiver, when its form was first shown
     problems: dict[str, str] = field(default_factory=dict)
@@ -91,7 +78,8 @@ def list_webhooks(request: Request, context: ContextDep, caller: CallerDep, proj
 @needs(Permission.ADMINISTER, by_tenant=True)
 def new_webhook(request: Request, project: str = EVERY_PROJECT) -> Response:
     """Show the form of a new webhook."""
-    return _form(request, None, _WebhookFormState(project=project))
+    values = _shown(WebhookOptions(), project=project, url="", events=EVENTS)
+    return _form(request, None, _WebhookFormState(values=values))
 
 
 @router.post("/webhooks/new")
@@ -125,6 +113,7 @@ def show_webhook(
         request,
         "webhook.html",
         webhook=webhook,
+        filters=[(each.label, each.summary(_shown(webhook)[each.name])) for each in _FILTERS],
         project=_project_of(webhook),
         deliveries=rows[:_PAGE_ROWS],
         is_last=len(rows) <= _PAGE_ROWS,
@@ -141,18 +130,10 @@ def show_webhook(
 def edit_webhook(request: Request, webhook_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show the form of a webhook."""
     webhook = _find(context, caller, webhook_id)
-    values = _WebhookFormState(
-        project=_project_of(webhook),
-        url=webhook.url,
-        template=_UNSIGNED if webhook.template == "json" and not webhook.has_secret else webhook.template,
-        events=webhook.events,
-        rules="\n".join(webhook.rules or ()),
-        severities=webhook.severities or (),
-        digest_minutes=_number(webhook.digest_minutes),
-        enabled=webhook.enabled,
-        version=webhook.version,
-    )
-    return _form(request, webhook, values)
+    values = _shown(webhook, project=_project_of(webhook), url=webhook.url, events=webhook.events)
+    if webhook.template == "json" and not webhook.has_secret:
+        values["template"] = _UNSIGNED
+    return _form(request, webhook, _WebhookFormState(values=values, version=webhook.version))
 
 
 @router.post("/webhooks/{webhook_id}/edit")
@@ -274,6 +255,11 @@ def _project_of(webhook: Webhook) -> str:
     return EVERY_PROJECT if webhook.project is None else webhook.project
 
 
+def _shown(options: WebhookOptions, **others: object) -> dict[str, Any]:
+    stored = webhook_options(options).values()
+    return others | {each.name: each.shown(value) for each, value in zip(_FIELDS, stored, strict=True)}
+
+
 def _wish(form: Form, *, is_kept: bool) -> RequestedWebhook:
     """Return the fields of a form as the API takes them. An empty URL or secret keeps the stored one.
 
@@ -286,31 +272,27 @@ def _wish(form: Form, *, is_kept: bool) -> RequestedWebhook:
         raise BadWebhook("not used by unsigned JSON: choose signed JSON, or leave it empty", field="secret")
     document: dict[str, object] = {
         "url": form.text("url").strip() or None,
-        "enabled": form.checked("enabled"),
         "events": list(form.texts("events")),
+        **{each.name: each.meant(form) for each in _FIELDS},
         "template": "json" if template == _UNSIGNED else template,
-        "rules": [line.strip() for line in form.text("rules").splitlines() if line.strip()] or None,
-        "severities": list(form.texts("severities")) or None,
-        "digestMinutes": form.text("digestMinutes").strip() or None,
     }
     if form.text("secret") and template != _UNSIGNED:
         document["secret"] = form.text("secret")
     elif form.checked(_FORGET) or template == _UNSIGNED:
         document["secret"] = None
-    return WebhookBody.model_validate(document).requested()
+    body: WebhookBody = WebhookBody.model_validate(document)
+    return body.requested()
 
 
 def _sent(form: Form, error: BadWebhook | ValidationError | None = None) -> _WebhookFormState:
     """Return the form as sent, with its problems by field."""
     return _WebhookFormState(
-        project=form.text("project"),
-        url=form.text("url"),
-        template=form.text("template"),
-        events=form.texts("events"),
-        rules=form.text("rules"),
-        severities=form.texts("severities"),
-        digest_minutes=form.text("digestMinutes"),
-        enabled=form.checked("enabled"),
+        values={
+            "project": form.text("project"),
+            "url": form.text("url"),
+            "events": form.texts("events"),
+            **{each.name: each.sent(form) for each in _FIELDS},
+        },
         forgets=form.checked(_FORGET),
         version=version_seen(form),
         problems={} if error is None else by_field(error) if isinstance(error, ValidationError) else _problem(error),
@@ -337,10 +319,6 @@ def _compared(source: RequestedWebhook | Webhook) -> dict[str, object]:
     }
 
 
-def _number(number: int | None) -> str:
-    return "" if number is None else str(number)
-
-
 def _problem(error: BadWebhook) -> dict[str, str]:
     return {error.field: error.what}
 
@@ -352,8 +330,8 @@ def _form(request: Request, webhook: Webhook | None, values: _WebhookFormState, 
         status=status,
         webhook=webhook,
         values=values,
+        filters=_FILTERS,
         events=EVENTS,
-        severities=_SEVERITIES,
         every=EVERY_PROJECT,
     )
 

@@ -1,17 +1,13 @@
--- Add a receiver.
+-- Add a receiver. `$options` has a value for each column of its settings.
 INSERT INTO alert_webhook BY NAME
 SELECT
+    unnest($options),
     $tenant AS tenant,
     $webhook_id AS webhook_id,
     $project AS project,
     $origin AS origin,
     $url AS url,
-    $template AS template,
     $events AS events,
-    $rules::VARCHAR[] AS rules,
-    $severities::VARCHAR[] AS severities,
-    $digest_minutes::INTEGER AS digest_minutes,
-    $enabled AS enabled,
     $sealed AS sealed,
     $has_secret AS has_secret,
     make_timestamp($previous_until_us::BIGINT) AS previous_until,
