@@ -148,7 +148,7 @@ def test_lists_are_exact() -> None:
         "https://xn--/x",
         "https://xn--a/",
         "https://xn--|`:0",
-        "https://xn--n98n/",
+        "https://xn--wn1y/",
         "https://a..b/",
         "https://" + "x" * 64 + ".example/",
         "https://ex%61mple.com/",
