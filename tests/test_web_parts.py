@@ -184,4 +184,8 @@ def test_a_page_without_session_leads_to_the_sign_in(shown: Shown, browser: "Bro
         watch.page.route("**/traces", lambda route: route.fulfill(status=303, headers={"location": "/sign-in"}))
         watch.page.get_by_role("alert").filter(has_text=re.compile(r"Signed out since \d\d:\d\d\.")).wait_for()
         assert watch.page.get_by_role("button", name="Sign in").is_visible()
+        strip = watch.page.locator(".away").evaluate_handle("each => each")
+        with watch.page.expect_request("**/sign-in"):
+            pass  # once more
+        assert strip.evaluate("each => each.isConnected")
         assert watch.page.locator("[data-row]").count() == rows

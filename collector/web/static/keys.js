@@ -23,7 +23,7 @@ let begun = "";
 let begunAt = 0;
 
 document.addEventListener("keydown", (event) => {
-  if ((event.ctrlKey || event.metaKey) && event.key === "k" && document.querySelector("[data-palette]")) {
+  if ((event.ctrlKey || event.metaKey) && !event.shiftKey && event.key.toLowerCase() === "k" && document.querySelector("[data-palette]")) {
     event.preventDefault();
     openPalette();
     return;

@@ -5,7 +5,7 @@ const MOST_WAIT_MS = 30_000; // between two attempts; a guess
 const AWAY = [502, 503, 504];
 
 const waiting = new Set(); // functions that end a pause
-const failing = new Set(); // requests without a response so far
+const failing = new Set(); // requests without a response so far, and parts without a session
 let strip = null;
 
 export const retry = () => [...waiting].forEach((wake) => wake());
@@ -142,7 +142,10 @@ function showAlerts(page) {
 // An element with data-live is renewed from that URL every data-every seconds, unless a listener of "fresh" prevents it.
 async function refresh(place) {
   const answer = await load(place.dataset.live);
-  if (answer.redirected) showStrip("Signed out", "Sign in", () => location.reload());
+  if (answer.redirected) {
+    failing.add(place); // so that the strip stays
+    showStrip("Signed out", "Sign in", () => location.reload());
+  } else note(place, false);
   if (!answer.isOk || !place.isConnected) return;
   const page = parsed(answer.text);
   const fresh = page.getElementById(place.id);

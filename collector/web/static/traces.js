@@ -135,13 +135,12 @@ const idsOf = (place) => [...place.querySelectorAll("[data-row]")].map((row) => 
 function offerNew(fresh) {
   const shown = new Set(idsOf(list));
   const ids = idsOf(fresh);
-  const last = ids.findLastIndex((id) => shown.has(id)); // rows below it are older
-  const count = ids.slice(0, last < 0 ? undefined : last).filter((id) => !shown.has(id)).length;
+  const count = ids.filter((id) => !shown.has(id)).length;
   const isBusy = boxes().some((box) => box.checked) || !panel.hidden || list.getBoundingClientRect().top < 0;
   const isOff = "held" in list.dataset;
   offer.replaceChildren();
   if (count && (isOff || isBusy)) {
-    const button = Object.assign(document.createElement("button"), { type: "button", textContent: `${count}${last < 0 && shown.size ? "+" : ""} new ${count === 1 ? "trace" : "traces"}` });
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: `${count}${count === ids.length && shown.size ? "+" : ""} new ${count === 1 ? "trace" : "traces"}` });
     button.addEventListener("click", () => showNew(fresh));
     offer.append(button);
   }
