@@ -95,9 +95,9 @@ def test_the_palette_opens_a_trace_or_searches(shown: Shown, browser: "Browser",
     """A trace id leads to the trace; any other text can be searched for."""
     with a_page(browser, shown.origin) as watch:
         watch.open("/")
-        found = open_palette(watch, shown.trace_id if typed == "id" else "no such page")
+        listed = open_palette(watch, shown.trace_id if typed == "id" else "no such page")
         expected = f"Go to the trace {shown.trace_id}" if typed == "id" else "Search for “no such page”"
-        assert found == [expected]
+        assert listed == [expected]
         watch.page.keyboard.press("Enter")
         watch.page.wait_for_url(f"**/traces/{shown.trace_id}" if typed == "id" else "**/traces?text=no%20such%20page")
 

@@ -3,7 +3,9 @@
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import ne
 from typing import TYPE_CHECKING
 
 import pytest
@@ -107,16 +109,17 @@ def test_a_span_is_shown_once_the_server_is_back(shown: Shown, browser: "Browser
         watch.open(f"/traces/{shown.trace_id}")
         watch.page.wait_for_selector("#tree[data-drawn]")
         address, name = watch.page.url, watch.page.locator("#span .span-name").inner_text()
-        for failure in ("abort", "503"):
-            watch.page.route(
-                "**/*part=span*",
-                lambda route, failure=failure: route.abort() if failure == "abort" else route.fulfill(status=503),
-            )
-            watch.page.locator("#tree [data-open]").nth(2 if failure == "abort" else 1).click()
+        failures: tuple[tuple[Callable[[Route], None], int], ...] = (
+            (lambda route: route.abort(), 2),
+            (lambda route: route.fulfill(status=503), 1),
+        )
+        for fail, row in failures:
+            watch.page.route("**/*part=span*", fail)
+            watch.page.locator("#tree [data-open]").nth(row).click()
             watch.page.get_by_role("alert").filter(has_text=AWAY).wait_for()
             assert (watch.page.url, watch.page.locator("#span .span-name").inner_text()) == (address, name)
             watch.page.unroute("**/*part=span*")
-            watch.page.wait_for_url(lambda url, old=address: url != old)
+            until(lambda: watch.page.url, partial(ne, address))
             watch.page.get_by_text(AWAY).wait_for(state="detached")
             address, name = watch.page.url, watch.page.locator("#span .span-name").inner_text()
         watch.problems.clear()  # the browser reports the failed requests
