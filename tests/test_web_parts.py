@@ -4,6 +4,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from operator import ne
 from typing import TYPE_CHECKING
@@ -45,18 +46,21 @@ def every_second(route: "Route") -> None:
     route.fulfill(response=answer, body=re.sub(r'data-every="\d+"', 'data-every="1"', answer.text()))
 
 
-def open_list(watch: Watch, path: str) -> None:
+@contextmanager
+def a_list(browser: "Browser", shown: Shown, path: str) -> Iterator[Watch]:
     """Open a list that is refreshed each second."""
-    watch.page.route(f"**{path}", every_second)
-    watch.open(path)
-    watch.page.wait_for_selector("[data-row]")
+    with a_page(browser, shown.origin) as watch:
+        watch.page.route(f"**{path}", every_second)
+        watch.open(path)
+        watch.page.wait_for_selector("[data-row]")
+        yield watch
+        watch.page.unroute_all(behavior="ignoreErrors")  # requests of the last second
 
 
 def test_new_traces_are_offered_if_live_is_off(shown: Shown, browser: "Browser") -> None:
     """The list stays as it is and says how many traces are new; a click shows them, and the ticked row stays ticked."""
     send_trace(shown, "offered")
-    with a_page(browser, shown.origin) as watch:
-        open_list(watch, "/traces?project=offered")
+    with a_list(browser, shown, "/traces?project=offered") as watch:
         watch.page.locator("tbody [name=trace]").check()
         fresh = [send_trace(shown, "offered") for _ in range(3)]
         pill = watch.page.get_by_role("button", name="3 new traces")
@@ -77,8 +81,7 @@ def test_live_moves_no_row_that_is_in_use(shown: Shown, browser: "Browser", busy
     project = f"live-{busy}"
     for _ in range(40 if busy == "scrolled" else 1):
         send_trace(shown, project)
-    with a_page(browser, shown.origin) as watch:
-        open_list(watch, f"/traces?project={project}&live=1")
+    with a_list(browser, shown, f"/traces?project={project}&live=1") as watch:
         shows = send_trace(shown, project)
         watch.page.get_by_role("link", name=shows).wait_for()
         if busy == "ticked":
@@ -168,8 +171,7 @@ def test_a_vote_keeps_the_page(shown: Shown, browser: "Browser") -> None:
 
 def test_the_title_counts_open_alerts(shown: Shown, browser: "Browser") -> None:
     """The number is in the title of a page, and follows when a part of the page is refreshed."""
-    with a_page(browser, shown.origin) as watch:
-        open_list(watch, "/traces")
+    with a_list(browser, shown, "/traces") as watch:
         before = re.match(r"\((\d+)\) Traces", watch.page.title())
         count = int(before[1]) if before else 0
         shown.running.store.alerts.open(a_finding(project="sample"), time.time_ns())
@@ -180,8 +182,7 @@ def test_the_title_counts_open_alerts(shown: Shown, browser: "Browser") -> None:
 
 def test_a_page_without_session_leads_to_the_sign_in(shown: Shown, browser: "Browser") -> None:
     """A part that is answered with the form to sign in leaves the page as it is, and says so."""
-    with a_page(browser, shown.origin) as watch:
-        open_list(watch, "/traces")
+    with a_list(browser, shown, "/traces") as watch:
         rows = watch.page.locator("[data-row]").count()
         watch.page.unroute("**/traces")
         watch.page.route("**/traces", lambda route: route.fulfill(status=303, headers={"location": "/sign-in"}))
