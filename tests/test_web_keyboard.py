@@ -140,7 +140,7 @@ def test_votes_and_datasets_by_key(shown: Shown, browser: "Browser") -> None:
             watch.page.get_by_role("status").filter(has_text=f"Stored: {verdict}, ").wait_for()
             watch.page.wait_for_selector("#span:not([aria-busy])")
             assert watch.scan() == []
-        watch.page.locator("#votes").get_by_text("INCORRECT").wait_for()
+        watch.page.locator("#votes .badge").get_by_text("INCORRECT").wait_for()
         watch.page.locator("#votes [name=note]").press("1")  # it is typed
         assert watch.page.locator("#votes [name=note]").input_value() == "1"
         watch.page.keyboard.press("Escape")
