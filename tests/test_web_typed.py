@@ -164,7 +164,7 @@ def test_a_vote_outlasts_a_look_at_another_span(shown: Shown, browser: "Browser"
         open_vote(watch, shown)
         choose(watch, 2)
         watch.page.get_by_role("button", name="Incorrect").click()
-        watch.page.wait_for_url("**#votes")
+        watch.page.get_by_role("status").filter(has_text="Stored: incorrect, the span").wait_for()
     stored = "SELECT span_id, note FROM annotations WHERE note = 'too late'"
     outline = shown.running.context.store.outlines.of_trace(shown.trace_id, tenant=None, max_spans=100)
     assert outline is not None
@@ -173,18 +173,19 @@ def test_a_vote_outlasts_a_look_at_another_span(shown: Shown, browser: "Browser"
 
 
 def test_a_vote_outlasts_a_server_that_is_away(shown: Shown, browser: "Browser") -> None:
-    """The page says so and offers to try again, in place of leaving to an error of the browser."""
+    """The page says so and tries again, in place of leaving to an error of the browser."""
     with a_page(browser, shown.origin) as watch:
         open_vote(watch, shown)
         watch.page.route("**/*part=span*", lambda route: route.abort())
         watch.page.locator("#tree [data-open]").nth(2).click()
-        watch.page.get_by_text("The server does not respond.").wait_for()
+        strip = watch.page.get_by_role("alert").filter(has_text=re.compile(r"Disconnected since \d\d:\d\d\."))
+        strip.wait_for()
         assert watch.page.locator("#votes [name=note]").input_value() == "too late"
         watch.page.unroute("**/*part=span*")
-        watch.problems.clear()  # the browser reports the failed request
-        watch.page.get_by_role("button", name="Try again").click()
-        watch.page.get_by_text("The server does not respond.").wait_for(state="detached")
+        strip.get_by_role("button", name="Try again").click()
+        strip.wait_for(state="detached")
         assert watch.page.locator("#votes [name=note]").input_value() == "too late"
+        watch.problems.clear()  # the browser reports the failed requests
 
 
 _FORM = '<form method="post" action="/x"><input name="note"><select name="s"><option>a<option>b</select></form>'
@@ -233,7 +234,7 @@ def test_a_part_that_is_not_renewed_says_so(shown: Shown, browser: "Browser") ->
     with a_page(browser, shown.origin) as watch:
         watch.open("/traces?live=1")
         watch.page.route("**/traces?live=1", lambda route: route.abort())
-        notice = watch.page.get_by_text("the server does not respond")
+        notice = watch.page.get_by_text("Disconnected since")
         notice.wait_for()
         with watch.page.expect_event("requestfailed"):
             pass  # once more

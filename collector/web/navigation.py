@@ -16,6 +16,7 @@ class MenuEntry:
     icon: str  # of static/icons.svg
     endpoint: Callable[..., object]  # whose requirements decide who sees the entry
     group: str = ""
+    key: str = ""  # which opens the page after `g`
     beside: Sequence[str] = ()
 
     def covers(self, path: str) -> bool:

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from starlette.types import Scope
 
 from collector.api.serving.gate import Site
-from collector.web import assets, home
+from collector.web import assets, home, places
 from collector.web.alerts import alerts, muting, webhooks
 from collector.web.navigation import MenuEntry
 from collector.web.offline import (
@@ -45,17 +45,24 @@ from collector.web.traces import (
 from collector.web.visitor import cookie_of, path_of
 
 MENU: Final = (
-    MenuEntry(label="Home", path="/", icon="house", endpoint=home.show_home),
-    MenuEntry(label="Traces", path="/traces", icon="list-tree", endpoint=traces.list_traces),
-    MenuEntry(label="Sessions", path="/sessions", icon="messages-square", endpoint=sessions.list_sessions),
-    MenuEntry(label="Quality", path="/quality", icon="chart-line", endpoint=quality.show_quality),
-    MenuEntry(label="Alerts", path="/alerts", icon="bell", endpoint=alerts.list_alerts, beside=("/metric-monitors",)),
-    MenuEntry(label="Rules", path="/rules", icon="scale", endpoint=rules.list_rules, group="Evaluate"),
-    MenuEntry(label="Review", path="/review", icon="clipboard-check", endpoint=review.list_queues, group="Evaluate"),
-    MenuEntry(label="Datasets", path="/datasets", icon="database", endpoint=datasets.list_datasets, group="Evaluate"),
+    MenuEntry(label="Home", path="/", key="h", icon="house", endpoint=home.show_home),
+    MenuEntry(label="Traces", path="/traces", key="t", icon="list-tree", endpoint=traces.list_traces),
+    MenuEntry(label="Sessions", path="/sessions", key="s", icon="messages-square", endpoint=sessions.list_sessions),
+    MenuEntry(label="Quality", path="/quality", key="q", icon="chart-line", endpoint=quality.show_quality),
+    MenuEntry(
+        label="Alerts", path="/alerts", key="a", icon="bell", endpoint=alerts.list_alerts, beside=("/metric-monitors",)
+    ),
+    MenuEntry(label="Rules", path="/rules", key="r", icon="scale", endpoint=rules.list_rules, group="Evaluate"),
+    MenuEntry(
+        label="Review", path="/review", key="v", icon="clipboard-check", endpoint=review.list_queues, group="Evaluate"
+    ),
+    MenuEntry(
+        label="Datasets", path="/datasets", key="d", icon="database", endpoint=datasets.list_datasets, group="Evaluate"
+    ),
     MenuEntry(
         label="Experiments",
         path="/experiments",
+        key="e",
         icon="flask-conical",
         endpoint=experiments.list_experiments,
         group="Evaluate",
@@ -64,6 +71,7 @@ MENU: Final = (
     MenuEntry(
         label="Playground",
         path="/playground",
+        key="p",
         icon="square-terminal",
         endpoint=playground.show_playground,
         group="Evaluate",
@@ -88,6 +96,7 @@ _MODULES: Final = (
     assets,
     signing_in,
     home,
+    places,
     traces,
     list_overview,  # before the route that would take `overview` for a trace
     saved_views,

@@ -1,5 +1,8 @@
 // Optional enhancements: the pages also work without scripts.
 
+import { bind } from "./keys.js";
+import "./parts.js";
+
 const here = document.documentElement;
 here.classList.add("scripted");
 
@@ -19,36 +22,16 @@ function move(step) {
   next.classList.add("chosen");
   next.querySelector("[data-open]")?.focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
+  next.dispatchEvent(new CustomEvent("chosen", { bubbles: true }));
 }
 
-const help = document.getElementById("help");
-const actions = {
-  j: () => move(1),
-  k: () => move(-1),
-  "/": () => document.querySelector("[data-search]")?.focus(),
-  "?": () => help.showModal(),
-  u: () => document.querySelector("[data-up]")?.click(),
-  J: () => document.querySelector("[data-trace=next]")?.click(),
-  K: () => document.querySelector("[data-trace=previous]")?.click(),
-};
-
-const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
-
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
-  if (isTyping(event.target)) {
-    if (event.key === "Escape") event.target.blur();
-    return;
-  }
-  const action = actions[event.key];
-  if (action) {
-    event.preventDefault();
-    action();
-  }
-});
+if (document.querySelector("[data-list]")) {
+  bind("j", "next in a list", () => move(1));
+  bind("k", "previous in a list", () => move(-1));
+  bind("Enter", "open");
+}
 
 document.addEventListener("click", (event) => {
-  if (event.target.closest("[data-help]")) help.showModal();
   const button = event.target.closest("[data-copy], [data-copy-text]");
   if (button) copy(button, button.dataset.copyText ?? new URL(button.dataset.copy, location.href).href); // "": the current URL
 });
@@ -146,37 +129,6 @@ document.addEventListener("input", (event) => {
   if (option) option.checked = true;
 });
 
-// Replace a part of the page, but keep every form in which the user has entered something.
-function isChanged(field) {
-  if (!field.matches("select")) return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
-  return field.selectedIndex !== Math.max([...field.options].findIndex((option) => option.defaultSelected), 0);
-}
-
-export const isTyped = (place) => [...place.querySelectorAll("form[method=post] :is(input, select, textarea)")].some(isChanged);
-
-const inPlaceOf = new WeakMap();
-document.addEventListener("reset", (event) => {
-  const fresh = inPlaceOf.get(event.target);
-  if (fresh) event.target.replaceWith(fresh);
-});
-
-export function exchange(place, nodes) {
-  const focused = place.contains(document.activeElement) ? document.activeElement : null;
-  const held = document.createDocumentFragment();
-  held.append(...nodes);
-  for (const form of place.querySelectorAll("form[method=post]")) {
-    if (!isTyped(form)) continue;
-    const fresh = [...held.querySelectorAll("form[method=post]")].find((each) => each.action === form.action);
-    if (!fresh) continue;
-    fresh.replaceWith(form);
-    inPlaceOf.set(form, fresh);
-  }
-  place.replaceChildren(held);
-  const href = focused?.getAttribute("href");
-  const same = focused?.isConnected ? focused : href && [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === href);
-  same?.focus({ preventScroll: true });
-}
-
 // A form with data-instant is sent as soon as one of its selects changes.
 document.addEventListener("change", (event) => {
   if (event.target.matches("form[data-instant] select")) event.target.form.requestSubmit();
@@ -188,40 +140,6 @@ addEventListener("pageshow", (event) => {
   if (!event.persisted) return;
   for (const form of document.querySelectorAll("form[method=get]:not([data-selection])")) form.reset();
 });
-
-// Show a notice if live content could not be refreshed.
-function tellAway(place, isAway) {
-  const notice = place.previousElementSibling?.matches("[data-away]") ? place.previousElementSibling : null;
-  if (!isAway) notice?.remove();
-  if (!isAway || notice) return;
-  const made = Object.assign(document.createElement("p"), { className: "notice warn", textContent: `Not updated since ${local(new Date()).slice(11)}: the server does not respond.` });
-  made.dataset.away = "";
-  made.setAttribute("role", "status");
-  place.before(made);
-}
-
-// Live: refresh an element with data-live from that URL every data-every seconds.
-async function refresh(place) {
-  if (document.hidden || !place.isConnected) return;
-  const answer = await fetch(place.dataset.live, { headers: { "x-requested-part": "1" } }).catch(() => null);
-  tellAway(place, !answer?.ok);
-  if (!answer?.ok) return;
-  const held = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const fresh = held.getElementById(place.id);
-  if ("untilGone" in place.dataset && !fresh) location.reload(); // the page has changed
-  if ("untilGone" in place.dataset || !fresh) return;
-  const chosen = place.querySelector(".chosen")?.id;
-  const opened = [...place.querySelectorAll("details")].map((each) => each.open);
-  exchange(place, fresh.childNodes);
-  place.querySelectorAll("details").forEach((each, at) => { each.open ||= opened[at] ?? false; });
-  if (chosen) document.getElementById(chosen)?.classList.add("chosen");
-  place.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
-}
-
-for (const place of document.querySelectorAll("[data-live]")) {
-  setInterval(() => refresh(place), 1000 * Number(place.dataset.every || 3));
-  document.addEventListener("visibilitychange", () => refresh(place)); // a hidden page was not refreshed
-}
 
 // Close a menu of actions on a click outside and on Esc.
 const closeMenus = (but) => {

@@ -1,34 +1,15 @@
 // The playground: update the maximum cost while editing. Without scripts, a button does it.
 
+import { parsed, sender } from "./parts.js";
+
 const form = document.querySelector("form[data-playground]");
 const WAIT_MS = 500;
 let waiting = 0;
-let isLooking = false;
-let again = false;
 
-async function ask() {
-  const fields = new URLSearchParams(new FormData(form));
-  fields.set("do", "price");
-  const answer = await fetch(form.action, { method: "POST", body: fields }).catch(() => null);
-  if (!answer || !answer.ok) return;
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("price");
-  const now = document.getElementById("price");
-  if (fresh && now) now.replaceWith(document.adoptNode(fresh));
-}
-
-// One request at a time; later input is sent after it.
-async function look() {
-  if (isLooking) {
-    again = true;
-    return;
-  }
-  isLooking = true;
-  do {
-    again = false;
-    await ask();
-  } while (again);
-  isLooking = false;
-}
+const look = sender(form, "price", ({ isOk, text }) => {
+  const fresh = isOk && parsed(text).getElementById("price");
+  if (fresh) document.getElementById("price")?.replaceWith(fresh);
+});
 
 form?.addEventListener("input", () => {
   document.getElementById("price")?.classList.add("stale");

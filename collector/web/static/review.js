@@ -1,6 +1,8 @@
 // Keyboard control of reviews: data-key presses a button, data-focus focuses a field.
 // One vote per page: keys pressed while the next entry loads are ignored.
 
+import { bind } from "./keys.js";
+
 let sent = false;
 document.addEventListener("submit", (event) => {
   if (sent) event.preventDefault();
@@ -8,14 +10,7 @@ document.addEventListener("submit", (event) => {
 });
 addEventListener("pageshow", () => { sent = false; });
 
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || sent) return;
-  if (document.getElementById("help").open || event.target.closest("input, textarea, select")) return;
-  if (event.key === "Enter" && event.target.closest("button, a, summary")) return;
-  const key = CSS.escape(event.key);
-  const field = document.querySelector(`[data-focus="${key}"]`);
-  const button = document.querySelector(`[data-key="${key}"]`);
-  if (!field && !button) return;
-  event.preventDefault();
-  field ? field.focus() : button.click();
-});
+for (const each of document.querySelectorAll("[data-key], [data-focus]")) {
+  const name = each.dataset.key ? each.textContent.replace(each.querySelector("kbd")?.textContent ?? "", "") : each.name;
+  bind(each.dataset.key ?? each.dataset.focus, name.trim(), each.dataset.key ? `[data-key="${CSS.escape(each.dataset.key)}"]` : `[data-focus="${CSS.escape(each.dataset.focus)}"]`);
+}

@@ -1,12 +1,12 @@
 // The rule editor: update the preview while editing. Without scripts, a button does it.
 
+import { parsed, sender } from "./parts.js";
+
 const form = document.querySelector("form[data-preview]");
 const WAIT_MS = 600;
 const SETTLE_MS = 200;
 const MAX_ROWS = 40; // same limit as the server
 let waiting = 0;
-let isLooking = false;
-let again = false;
 
 // Show the errors of a field once it has lost focus or the rule is saved, not while typing.
 // Show errors of the settings as a whole once one of them has lost focus.
@@ -51,29 +51,12 @@ function tell(message) {
   document.getElementById("preview")?.replaceChildren(line);
 }
 
-// One preview at a time: over many spans it takes seconds. Later input is previewed after it.
-async function look() {
-  if (isLooking) {
-    again = true;
-    return;
-  }
-  isLooking = true;
-  document.getElementById("preview")?.classList.add("stale");
-  do {
-    again = false;
-    await ask();
-  } while (again);
-  isLooking = false;
-  document.getElementById("preview")?.classList.remove("stale");
-}
+const ask = sender(form, "preview", ({ isOk, status, text }) => (isOk ? show(parsed(text)) : tell(`The preview failed (status ${status}).`)));
 
-async function ask() {
-  const fields = new URLSearchParams(new FormData(form));
-  fields.set("do", "preview");
-  const answer = await fetch(form.action, { method: "POST", body: fields }).catch(() => null);
-  if (!answer) return tell("The server does not respond.");
-  if (!answer.ok) return tell(`The preview failed (status ${answer.status}).`);
-  show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+async function look() {
+  document.getElementById("preview")?.classList.add("stale");
+  await ask();
+  document.getElementById("preview")?.classList.remove("stale");
 }
 
 function lookSoon(wait = WAIT_MS) {

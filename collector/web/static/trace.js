@@ -1,7 +1,8 @@
 // The tree of a trace: only visible rows are drawn. Selecting a span replaces only the pane beside the tree, so that the
 // scroll position, focus and filters stay. Without scripts, the rows are links, some hundred to a page.
 
-import { exchange, isTyped } from "./app.js";
+import { bind } from "./keys.js";
+import { exchange, isTyped, load, loadPage, say } from "./parts.js";
 
 const [ID, DEPTH, IS_PARENT, NAME, TYPE, MODEL, TOKENS, COST, START, LENGTH, DURATION, ERROR, PASSED, FAILED, BROKEN, NOTE] =
   Array(16).keys();
@@ -40,41 +41,38 @@ let asking = null;
 
 async function show(address, focusOn) {
   asking?.abort();
-  asking = new AbortController();
-  history.replaceState(null, "", address);
+  const { signal } = (asking = new AbortController());
   const part = new URL(address);
   part.searchParams.set("part", "span");
   pane.setAttribute("aria-busy", "true");
-  try {
-    const answer = await fetch(part, { signal: asking.signal });
-    if (!answer.ok || answer.redirected) throw new Error(answer.statusText);
-    const held = new DOMParser().parseFromString(await answer.text(), "text/html");
-    exchange(pane, held.getElementById("part").childNodes);
-  } catch (problem) {
-    if (problem.name === "AbortError") return;
-    const isAway = problem instanceof TypeError; // no response; otherwise the span is gone, or the session has ended
-    if (isAway || isTyped(pane)) offerAgain(address, focusOn, isAway ? "The server does not respond." : "This span is not shown: sign in again in another window, if you have to.");
-    else location.assign(address);
+  const page = await loadPage(part, { signal }).catch(() => null);
+  if (signal.aborted) return;
+  pane.removeAttribute("aria-busy");
+  if (!page) {
+    if (isTyped(pane)) say("This span cannot be shown. Sign in again in another window, if the session has ended.");
+    else location.assign(address); // the server has an answer: that the trace is gone, or a form to sign in
     return;
   }
-  pane.removeAttribute("aria-busy");
-  pane.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
+  history.replaceState(null, "", address);
+  exchange(pane, page.getElementById("part").childNodes);
   if (focusOn) pane.querySelector(focusOn)?.focus({ preventScroll: true });
   const isBelow = pane.getBoundingClientRect().top >= box.getBoundingClientRect().bottom;
   if (isBelow) pane.scrollIntoView({ block: "start" });
   else if (pane.getBoundingClientRect().top < 0) window.scrollTo({ top: pane.offsetTop - 12 });
 }
 
-// Keep input in the pane while the server is unreachable.
-function offerAgain(address, focusOn, message) {
-  const notice = Object.assign(document.createElement("div"), { className: "notice bad row", textContent: `${message} ` });
-  notice.setAttribute("role", "alert");
-  const again = Object.assign(document.createElement("button"), { type: "button", textContent: "Try again" });
-  again.addEventListener("click", () => show(address, focusOn));
-  notice.append(again);
-  pane.querySelector(":scope > [role=alert]")?.remove();
-  pane.prepend(notice);
-  pane.removeAttribute("aria-busy");
+// Store a vote without leaving the page, so that the place in the tree and in the list stays.
+async function vote(form, button) {
+  const body = new URLSearchParams(new FormData(form, button));
+  const answer = await fetch(form.action, { method: "POST", body, redirect: "manual" }).catch(() => null);
+  if (!answer) return say("Not stored: the server does not respond. Your input is still in the form.");
+  if (answer.type !== "opaqueredirect") { // refused: the page says why
+    form.append(Object.assign(document.createElement("input"), { type: "hidden", name: button.name, value: button.value }));
+    return form.submit();
+  }
+  say(`Stored: ${button.value.toLowerCase()}, ${form.elements.about.selectedOptions[0].text}`);
+  form.reset();
+  return show(new URL(location.href));
 }
 
 // ------------------------------------------------------------------ The rows.
@@ -540,15 +538,30 @@ function listen() {
     go(id, walk ? `[data-walk="${walk}"]` : null);
   });
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
-    const walk = { e: "next-error", E: "previous-error", n: "next-failing", N: "previous-failing" }[event.key];
-    if (walk) pane.querySelector(`[data-walk="${walk}"]`)?.click();
-    if (!tree || !box.contains(event.target)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !tree || !box.contains(event.target)) return;
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const fold = { ArrowLeft: true, ArrowRight: false }[event.key];
     if (step) tree.move(step);
     if (fold !== undefined && tree.cursor >= 0) tree.fold(tree.cursor, fold);
     if (step || fold !== undefined) event.preventDefault();
+  });
+}
+
+function bindKeys() {
+  bind("e", "next error of the trace", "#span [data-walk=next-error]");
+  bind("E", "previous error", "#span [data-walk=previous-error]");
+  bind("n", "next span that a judge failed", "#span [data-walk=next-failing]");
+  bind("N", "previous span that a judge failed", "#span [data-walk=previous-failing]");
+  bind("←, →", "collapse, expand a span of the tree");
+  bind("d", "add the trace to a dataset", ".actions [data-promote]");
+  bind("D", "add the span to a dataset", "#span [data-promote]");
+  for (const [at, verdict] of ["CORRECT", "INCORRECT", "UNSURE"].entries()) {
+    bind(String(at + 1), `vote: ${verdict.toLowerCase()}`, `#votes [value=${verdict}]`);
+  }
+  pane.addEventListener("submit", (event) => {
+    if (event.defaultPrevented || !event.target.closest("#votes")) return;
+    event.preventDefault();
+    vote(event.target, event.submitter);
   });
 }
 
@@ -585,8 +598,8 @@ function equip() {
     const address = new URL(box.dataset.tree, location.href);
     address.searchParams.set("part", "find");
     address.searchParams.set("find", search.value);
-    const answer = await fetch(address).catch(() => null);
-    const ids = answer?.ok && !answer.redirected ? await answer.json() : [];
+    const answer = await load(address);
+    const ids = answer.isOk ? JSON.parse(answer.text) : [];
     if (number === asked && ids.length) tellHits(tree.find(search.value, new Set(ids)));
   };
   const tellHits = (count) => {
@@ -609,9 +622,10 @@ function equip() {
 async function begin() {
   new Divider(document.getElementById("divider"), document.getElementById("panes"));
   listen();
-  const answer = await fetch(box.dataset.tree).catch(() => null);
-  if (!answer?.ok || answer.redirected) return;
-  const held = await answer.json();
+  bindKeys();
+  const answer = await load(box.dataset.tree);
+  if (!answer.isOk) return;
+  const held = JSON.parse(answer.text);
   if (!held.spans.length) return;
   tree = new Tree(held);
   document.documentElement.classList.add("treed");

@@ -1,18 +1,17 @@
 // The list of traces; its charts and facets load after it.
 
+import { bind } from "./keys.js";
+import { exchange, loadPage, renew } from "./parts.js";
+
 const wide = matchMedia("(min-width: 90rem)");
 
 // Volume, latency and facets take longer than the list, so the list does not wait for them.
 async function showBeside(address, names) {
-  const answer = await fetch(address).catch(() => null);
-  if (!answer?.ok) return; // the links in their place lead to the same
-  const held = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const page = await loadPage(address);
   for (const name of names) {
-    const fresh = held.getElementById(name);
+    const fresh = page?.getElementById(name); // the links in its place lead to the same
     const shown = document.getElementById(name);
-    if (!fresh || !shown) continue;
-    shown.replaceChildren(...fresh.childNodes);
-    shown.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
+    if (fresh && shown) exchange(shown, fresh.childNodes);
   }
 }
 
@@ -83,16 +82,14 @@ function closePanel() {
 async function preview(row) {
   asking?.abort();
   asking = new AbortController();
-  const answer = await fetch(row.dataset.preview, { signal: asking.signal }).catch(() => null);
-  if (!answer) return;
-  const held = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const fresh = held.getElementById("preview");
+  const { signal } = asking;
+  const page = await loadPage(row.dataset.preview, { signal }).catch(() => null);
+  if (signal.aborted) return;
   const notice = Object.assign(document.createElement("p"), { textContent: "This trace no longer exists." });
-  content.replaceChildren(...(fresh ? fresh.childNodes : [notice]));
+  exchange(content, page?.getElementById("preview")?.childNodes ?? [notice]);
   content.scrollTop = 0;
   panel.hidden = false;
   document.body.classList.add("with-panel");
-  content.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
 }
 
 function remember(row) { // so that "back" restores the list
@@ -121,12 +118,41 @@ if (panel && list) {
     const row = document.querySelector("[data-preview].chosen");
     if (row && event.target.closest("a")) remember(row);
   });
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+  list.addEventListener("chosen", (event) => panel.hidden || preview(event.target));
+  bind("p", "preview of the trace beside the list", () => {
     const row = document.querySelector("[data-preview].chosen");
-    if (event.key === "Escape" && !panel.hidden) closePanel();
-    else if (event.key === "p" && !panel.hidden) closePanel();
-    else if (event.key === "p" && row) preview(row);
-    else if ((event.key === "j" || event.key === "k") && row && !panel.hidden) preview(row); // the list has moved already
+    if (!panel.hidden) closePanel();
+    else if (row) preview(row);
   });
+  bind("Escape", "close the preview", "#panel:not([hidden]) [data-panel-close]");
 }
+
+// New traces are offered instead of shown if live is off, or if the user would lose the place: rows are selected, a
+// preview is open, or the top of the list is out of sight.
+const offer = document.getElementById("new-traces");
+const idsOf = (place) => [...place.querySelectorAll("[data-row]")].map((row) => row.id);
+
+function offerNew(fresh) {
+  const shown = new Set(idsOf(list));
+  const ids = idsOf(fresh);
+  const count = ids.filter((id) => !shown.has(id)).length;
+  const isBusy = boxes().some((box) => box.checked) || !panel.hidden || list.getBoundingClientRect().top < 0;
+  const isOff = "held" in list.dataset;
+  offer.replaceChildren();
+  if (count && (isOff || isBusy)) {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: `${count}${count === ids.length && shown.size ? "+" : ""} new ${count === 1 ? "trace" : "traces"}` });
+    button.addEventListener("click", () => showNew(fresh));
+    offer.append(button);
+  }
+  return isOff || (count > 0 && isBusy);
+}
+
+function showNew(fresh) {
+  offer.replaceChildren();
+  renew(list, fresh);
+  const row = list.querySelector("[data-row]");
+  if (row) choose(row);
+  if (list.getBoundingClientRect().top < 0) list.scrollIntoView();
+}
+
+list?.addEventListener("fresh", (event) => offerNew(event.detail) && event.preventDefault());

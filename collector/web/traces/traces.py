@@ -60,6 +60,7 @@ def list_traces(request: Request, context: ContextDep, caller: CallerDep, before
         searched_to_ns=listed.searched_to_ns,
         searched=_searched(chosen, listed),
         is_live=live == "1" and not before and chosen.by is None,
+        is_newest=not before and chosen.by is None and not chosen.problems and not chosen.values["text"],
         is_empty=not listed.traces and not chosen.given and after is None and chosen.by is None,
         actions=actions_for(caller),
         **_choices(context, caller, chosen),
