@@ -28,8 +28,10 @@ _NUMBER: Final = r"-?\d+|'[\d .:+-]+'::(?:TIMESTAMP_NS|TIMESTAMP|TIMESTAMP WITH 
 _CONDITION: Final = re.compile(rf"\b(\w++)(>=|<=|>|<|=)({_NUMBER})")
 _CONDITIONS: Final = re.compile(rf"{_CONDITION.pattern}(?: AND {_CONDITION.pattern})*")
 _ID: Final = "'[0-9a-f]{32}'"
-_IDS: Final = re.compile(rf"trace_id={_ID}|(?:optional: )?trace_id IN \({_ID}(?:, {_ID})*\)")
+_IDS: Final = re.compile(rf"trace_id={_ID}|(?:optional: )?trace_id IN \(?{_ID}(?:, {_ID})*\)?")
 _OPTIONAL: Final = " AND optional: "  # precedes conditions that are only known at execution
+_COMPARISON: Final = re.compile(rf"\((\w++) (>=|<=|>|<|=) ({_NUMBER}|{_ID})\)")
+_BRACKETS: Final = re.compile(r"(?<!\w)\(|\)")  # not those of function calls
 _WORDS: Final = re.compile(r"\w+")
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - times of the database have no zone
 
@@ -88,7 +90,7 @@ def _scanning(nodes: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]
 def _scan(table: str, filters: str | list[str]) -> Scan:
     bounds: dict[str, tuple[int, int]] = {}
     ids: frozenset[str] | None = None
-    for text in [filters] if isinstance(filters, str) else filters:
+    for text in map(_bare, [filters] if isinstance(filters, str) else filters):
         if _IDS.fullmatch(text):
             some = frozenset(re.findall(r"[0-9a-f]{32}", text))
             ids = some if ids is None else ids & some
@@ -102,6 +104,11 @@ def _scan(table: str, filters: str | list[str]) -> Scan:
                     most = min(most, number)
                 bounds[column] = least, most
     return Scan(table=table, bounds=bounds, trace_ids=ids)
+
+
+def _bare(text: str) -> str:
+    """Return a condition as DuckDB 1 writes it: `a>=1 AND a<=2` for `((a >= 1) AND (a <= 2))` of DuckDB 2."""
+    return text if " OR " in text else _BRACKETS.sub("", _COMPARISON.sub(r"\1\2\3", text))
 
 
 def _number(value: str) -> int:
