@@ -148,7 +148,11 @@ def _context(settings: Settings, store: Store, role: Role, stack: ExitStack) -> 
         eraser=Eraser(store.deletions, store.erasure),
         run_evaluator=RunEvaluator(_of_runs(store), judging.judges, _asks_nobody, _traces(settings, store)),
         rule_problems=RuleProblems(judges=judging.judges, rules=rules, failing=lambda _: ()),
-        sweeper=Sweeper(store.retention, interval_s=settings.sweep_interval_seconds, max_bytes=settings.max_bytes),
+        sweeper=Sweeper(
+            store.retention,
+            interval_s=settings.sweep_interval_seconds,
+            max_bytes=None if settings.lake else settings.max_bytes,  # a server lets traces move instead
+        ),
         state=NO_SERVER,
     )
 

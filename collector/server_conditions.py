@@ -204,7 +204,7 @@ def _unpublished(lake: LakePublisher | None) -> Sightings:
     if lake.held is not None:
         return {"moving": f"traces of more than {lake.mover.hot_days} days stay in the database: {one_line(lake.held)}"}
     if lake.mover.shortage is not None:
-        return {"room": f"{one_line(lake.mover.shortage)}; if that lasts for ten minutes, a sweep deletes traces"}
+        return {"room": f"{one_line(lake.mover.shortage)}; it grows until there is room, or the disk is full"}
     return {}
 
 

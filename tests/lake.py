@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import duckdb
 import httpx
@@ -23,7 +24,7 @@ from storage.lake.publishing import Lake
 from storage.lake.store_check import STORE_OPTIONS
 from storage.lake.tables import DIRECTORY, LAKE_TABLES, PARTITION, LakeTable, delta_rows
 from storage.store import Store
-from tests.live import until
+from tests.live import Live, until
 from tests.serving import unused_port
 
 BUCKET = "lake"
@@ -77,6 +78,16 @@ class ObjectStore:
             self._process.wait()
             self._process = None
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep it from running for the time of the block; connections stay open."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -125,6 +136,13 @@ def a_place(kind: str, directory: Path) -> Iterator[Place]:
         store.kill()
         sys.stderr.write(Path(directory, "log").read_text()[-5_000:])  # pytest shows it with a failure
         shutil.rmtree(directory)
+
+
+def lake_status(server: Live) -> dict[str, Any]:
+    """Return what a server reports about its lake."""
+    status = server.client.get(f"{server.http}/api/v1/status").json()
+    lake: dict[str, Any] = status["server"]["lake"]
+    return lake
 
 
 def publish_all(lake: Lake) -> None:

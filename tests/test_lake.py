@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import httpx
@@ -24,8 +23,8 @@ from pydantic import ValidationError
 from collector.settings import Settings
 from storage.errors import Unpublished
 from storage.lake.tables import LAKE_TABLES, PARTITION, LakeTable, delta_rows, delta_schema
-from tests.lake import BUCKET, CREDENTIALS, Place, a_place, compare, publish_all
-from tests.live import Live, a_live_server, until
+from tests.lake import BUCKET, CREDENTIALS, Place, a_place, compare, lake_status, publish_all
+from tests.live import a_live_server, until
 from tests.log_requests import MESSAGE, a_log, a_log_batch, a_log_export
 from tests.matching import adding_up
 from tests.serving import a_server, post, run, unused_port
@@ -198,7 +197,7 @@ def test_a_running_server_publishes(folder: Place, tmp_path: Path) -> None:
             time.sleep(0.5)
             spans = len(load.stop().acknowledged)
         until(lambda: server.client.get(f"{server.http}/metrics").text, lambda text: _rows_text(spans) in text)
-        lake = until(lambda: _lake_of(server), lambda lake: lake["maintainedAt"] is not None)
+        lake = until(lambda: lake_status(server), lambda lake: lake["maintainedAt"] is not None)
         assert lake["rows"] >= spans
         assert (lake["waiting"], lake["movedBefore"], lake["lagSeconds"] < WAIT_S) == (None, None, True)
         page = server.client.get(f"{server.http}/status").text
@@ -208,12 +207,6 @@ def test_a_running_server_publishes(folder: Place, tmp_path: Path) -> None:
         assert f"tracejury_lake_files {lake['files']}.0" in metrics
         assert server.stop() == 0
     assert folder.rows("span").num_rows == spans
-
-
-def _lake_of(server: Live) -> dict[str, Any]:
-    status = server.client.get(f"{server.http}/api/v1/status").json()
-    lake: dict[str, Any] = status["server"]["lake"]
-    return lake
 
 
 def test_an_idle_publisher_executes_nothing(folder: Place, tmp_path: Path) -> None:

@@ -9,9 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -539,81 +537,44 @@ def files_of(place: Place) -> set[Path]:
     return {path for path in Path(place.uri).rglob("*") if path.is_file()}
 
 
-def test_for_lack_of_room_traces_move_early(
-    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A sweep by size lets traces move that would be hot, and deletes what cannot move alone, and says so."""
+def test_for_lack_of_room_traces_move_early_and_none_is_deleted(folder: Place, tmp_path: Path) -> None:
+    """A sweep by size lets traces move that would be hot; what cannot move stays until it can, with the reason."""
     with days(tmp_path / "data", folder) as made:
         made.send(0, *(a_trace(number, 0) for number in range(4)))
         made.send(3, a_trace(4, 3), a_trace(5, 3))
         now = "now()::TIMESTAMP"
         write(made.store, f"INSERT INTO trace_open VALUES ('', '{trace_id(5)}', {now}, {now}, false, 3, 0)")
         before = made.publish()
-        mover = LakeMover(
-            made.store.lake_upkeep(made.lake),
-            made.store.moving,
-            hot_days=7,
-            max_bytes=1,
-            clock=lambda: START_NS + 3 * DAY_NS,
-        )
-        made.store.retention.moves_first = mover.make_room
-        sweep = partial(made.store.retention.sweep, now_us=RECEIVED_AT_US, max_bytes=1)
-        assert sweep().traces == 0
+        now_ns = START_NS + 3 * DAY_NS
+        upkeep = made.store.lake_upkeep(made.lake)
+        mover = LakeMover(upkeep, made.store.moving, hot_days=7, max_bytes=1, clock=lambda: now_ns)
+        retention = made.store.retention
+        retention.note_size = mover.note_size
+        assert retention.due(now_us=RECEIVED_AT_US, max_bytes=1).over_spans == 0
+        assert retention.sweep(now_us=RECEIVED_AT_US, max_bytes=1).traces == 0
         assert "under way" in str(mover.shortage)
         mover.move(lambda: False)
         assert made.hot() == [5]
         same(before, rows_as_one(made.store, folder))
-        assert sweep().traces == 0  # what settles or is evaluated within ten minutes moves
-        assert "larger than max_bytes: traces that have not settled" in str(mover.shortage)
-        monkeypatch.setattr("collector.live.upkeep.lake_mover._PATIENCE_S", -1)
-        assert sweep().traces == 1
+        assert retention.sweep(now_us=RECEIVED_AT_US, max_bytes=1).traces == 0
+        assert "larger than max_bytes: traces stay that are pinned, not settled" in str(mover.shortage)
+        write(made.store, "DELETE FROM trace_open")
+        mover.move(lambda: False)
         assert made.hot() == []
-        assert "deleted 1 traces, which are lost; for ten minutes moving made too little room: traces" in caplog.text
-        made.store.retention.sweep(now_us=RECEIVED_AT_US)
+        same(before, rows_as_one(made.store, folder))
+        retention.sweep(now_us=RECEIVED_AT_US)
         assert mover.shortage is None
-        assert folder.rows("span").num_rows == 18
-        made.mover(9).move(lambda: False)
-        assert set(folder.rows("span").column("trace_id").to_pylist()) == {trace_id(number) for number in range(5)}
 
 
-def test_no_room_is_made_by_deletion_while_publication_goes_on(
-    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The ten minutes begin anew with all that is published or moves, and last once with the first move that lacks."""
-    passed_s = 0.0
-    clock = SimpleNamespace(monotonic=lambda: passed_s)
-    monkeypatch.setattr("collector.live.upkeep.lake_mover.time", clock)
+def test_a_full_disk_does_not_stop_what_makes_room(folder: Place, tmp_path: Path) -> None:
+    """Traces are published and move while the disk has room for spans alone."""
     with days(tmp_path / "data", folder) as made:
         made.send(0, a_trace(0, 0))
-        made.send(3, a_trace(1, 3))
-        made.publish()
-        now = "now()::TIMESTAMP"
-        write(made.store, f"INSERT INTO trace_open VALUES ('', '{trace_id(1)}', {now}, {now}, false, 3, 0)")
-        now_ns = START_NS + 3 * DAY_NS
-        upkeep = made.store.lake_upkeep(made.lake)
-        mover = LakeMover(upkeep, made.store.moving, hot_days=1, max_bytes=1, clock=lambda: now_ns)
-        assert mover.make_room(1, 0) is None
-        for published in range(1, 4):
-            passed_s += 601
-            assert mover.make_room(1, published) is None
-        looks = list[str | None]()
-
-        def look() -> bool:
-            looks.append(mover.make_room(1, 3))
-            return False
-
-        passed_s += 601
-        mover.move(look)
-        assert set(looks) == {None}
-        assert made.hot() == [1]
-        passed_s += 599
-        assert mover.make_room(1, 4) is None
-        passed_s += 2
-        assert "not settled" in str(mover.make_room(1, 5))
-        assert mover.make_room(None) is None
-        assert mover.make_room(1, 5) is None
-        passed_s += 601
-        assert mover.make_room(1, 5) == "nothing could be published or moved"
+        made.store._writer.kept_free_bytes = 1 << 62
+        before = made.publish()
+        made.move(2)
+        assert made.hot() == []
+        same(before, rows_as_one(made.store, folder))
 
 
 def test_a_lack_of_room_outlasts_a_daily_move(folder: Place, tmp_path: Path) -> None:
@@ -625,7 +586,12 @@ def test_a_lack_of_room_outlasts_a_daily_move(folder: Place, tmp_path: Path) -> 
         now_ns = START_NS + 3 * DAY_NS
         upkeep = made.store.lake_upkeep(made.lake)
         mover = LakeMover(upkeep, made.store.moving, hot_days=1, max_bytes=1, clock=lambda: now_ns)
-        mover.move(lambda: mover.make_room(1) is not None)
+
+        def looks() -> bool:
+            mover.note_size(is_too_large=True)
+            return False
+
+        mover.move(looks)
         assert made.hot() == [1]
         assert upkeep.size is None
         mover.move(lambda: False)

@@ -1,5 +1,6 @@
 """Reading of the lake: what moved there is read as if it had stayed, by every way that leads to it."""
 
+import itertools
 import random
 import re
 import sys
@@ -21,6 +22,7 @@ from storage.errors import BadQuery, Overloaded, Reopened
 from storage.lake.catalog import COLD_TABLES
 from storage.lake.cold_files import DAY_NS
 from storage.lake.scans import Scan, scans_of
+from storage.query.listing import Listing, ListPosition
 from storage.query.query_options import QueryOptions
 from storage.query.trace_criteria import TraceCriteria
 from storage.store import Store
@@ -62,6 +64,8 @@ DECISIONS = "INSERT INTO decision (revision, seq, outcome, decided_at) SELECT 1,
 DOCS = Path(__file__).parent.parent / "docs"
 SHOWING = ("SELECT getvariable('lake') FROM spans", "FROM duckdb_settings()", "FROM duckdb_databases()")
 ROWS = 20
+TRACES = 12
+WITH_TEXT = [trace_id(number) for number in reversed(range(1, TRACES, 2))]
 FAR_FUTURE, LATEST_NS = "2100-01-01", 4_102_444_800_123_456_789
 PLACED: dict[str, Callable[[int], Any]] = {
     "tenant": lambda _: "",
@@ -187,6 +191,65 @@ def test_what_moved_answers_as_before(place: Place, tmp_path: Path) -> None:
         assert len(rows(server.store, "SELECT DISTINCT trace_id FROM tracejury.span")) == 1
         after = answers(server, ids)
     assert [name for name, answer in before.items() if after[name] != answer] == []
+
+
+@pytest.fixture(scope="module")
+def days_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Yield a store with a trace for each of twelve days, every second one with a text, all but the newest moved."""
+    path = tmp_path_factory.mktemp("days")
+    with a_store(path / "data", lake=str(path / "lake")) as store:
+        for number in range(TRACES):
+            export = an_export(2, trace=number, first=2 * number, start_ns=START_NS + number * DAY_NS)
+            value = export.resource_spans[0].scope_spans[0].spans[1].attributes.add(key="said").value
+            value.string_value = "no such PARCEL" if number % 2 else "found it"
+            commit(store, a_batch(export))
+        move(store, str(path / "lake"), [trace_id(number) for number in range(TRACES - 2)])
+        yield store
+
+
+def test_a_text_is_found_in_the_lake_page_by_page(days_apart: Store) -> None:
+    """Pages of a search lead from the newest trace with the text to the oldest, here and in the lake, each once."""
+    assert listed(days_apart.listing, TraceCriteria(text="such parcel"), within_s=60) == WITH_TEXT
+    between = TraceCriteria(text="such parcel", from_ns=START_NS + 3 * DAY_NS, to_ns=START_NS + 7 * DAY_NS)
+    assert listed(days_apart.listing, between, within_s=60) == [trace_id(5), trace_id(3)]
+    assert listed(days_apart.listing, TraceCriteria(text="nobody wrote this"), within_s=60) == []
+
+
+def test_a_search_of_the_lake_ends_in_time_and_goes_on(days_apart: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever the time is over, the next page goes on where the search stopped, and in the end all are found."""
+    monkeypatch.setattr("storage.query.listing._FIRST_SPANS", 1)
+    seconds = itertools.count()
+    hurried = Listing(days_apart.listing._database, lambda: float(next(seconds)))
+    first = hurried.traces(TraceCriteria(text="nobody wrote this"), limit=1, within_s=0.5)
+    assert (first.traces, first.is_full) == ([], False)
+    assert START_NS <= (first.searched_to_ns or 0) < START_NS + (TRACES - 2) * DAY_NS  # in the lake
+    assert listed(hurried, TraceCriteria(text="such parcel"), within_s=0.5) == WITH_TEXT
+
+
+@pytest.mark.parametrize("text", [None, "such parcel"])
+def test_the_next_trace_leads_from_the_lake_to_the_database(days_apart: Store, text: str | None) -> None:
+    """Each step to the newer or the older trace is that of the list, wherever both traces are."""
+    criteria = TraceCriteria(text=text)
+    ids = WITH_TEXT if text else [trace_id(number) for number in reversed(range(TRACES))]
+    traces = days_apart.listing.traces(criteria, limit=TRACES, within_s=60).traces
+    assert [trace.trace_id for trace in traces] == ids
+    for trace, newer, older in zip(traces, [None, *ids], [*ids[1:], None], strict=False):
+        place = ListPosition(start_ns=trace.start_ns, trace_id=trace.trace_id, tenant=trace.tenant)
+        following = days_apart.listing.newer(criteria, place, within_s=60)
+        assert (following and following.trace_id) == newer
+        before = days_apart.listing.traces(criteria, after=place, limit=1, within_s=60).traces
+        assert [each.trace_id for each in before] == ([older] if older else [])
+
+
+def listed(listing: Listing, criteria: TraceCriteria, *, within_s: float) -> list[str]:
+    """Return the ids on all pages of a list."""
+    ids: list[str] = []
+    page = listing.traces(criteria, limit=2, within_s=within_s)
+    while True:
+        ids += [trace.trace_id for trace in page.traces]
+        if page.next is None:
+            return ids
+        page = listing.traces(criteria, after=page.next, limit=2, within_s=within_s)
 
 
 def test_while_traces_move_every_view_answers_the_same(folder: Place, tmp_path: Path, seed: int) -> None:

@@ -284,6 +284,27 @@ def test_a_restored_directory_erases_what_it_published_under_its_earlier_name(fo
         assert without(made) == expected
 
 
+def test_a_restored_directory_deletes_and_counts_once_before_it_publishes(folder: Place, tmp_path: Path) -> None:
+    """What is in the lake under the old name alone goes with its trace, hot or moved, and each span counts once."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0))
+        made.publish()
+        made.move(2)
+        made.send(3, a_trace(1, 3))
+        made.publish()
+    assert run("backup", tmp_path / "backup", "--data", tmp_path / "data").exit_code == 0
+    assert run("restore", tmp_path / "backup", "--data", tmp_path / "new").exit_code == 0
+    with a_store(tmp_path / "new") as store:
+        store.lake_upkeep(store.lake(folder.uri))
+        for number in range(2):
+            deletion = store.deletions.request(DeletionCriteria(trace_id=trace_id(number)), now_us=RECEIVED_AT_US)
+            erase_all(store)
+            done = store.deletions.find(deletion.deletion_id)
+            assert done is not None
+            assert (done.traces, done.spans) == (1, 3)
+        assert folder.rows("span").num_rows == 0
+
+
 def late(made: Days, trace: int) -> None:
     """Store a job, a decision and a result about a trace that moved."""
     seq = next(row["seq"] for row in made.place.rows("span").to_pylist() if row["trace_id"] == trace_id(trace))

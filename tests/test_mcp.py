@@ -138,6 +138,13 @@ def test_lists_of_traces_go_on_by_their_next(server: McpServer) -> None:
     assert (len(seen), len(set(seen)), page["last"]) == (40, 40, True)
 
 
+def test_a_text_finds_the_trace_that_has_it(server: McpServer) -> None:
+    """A search finds a trace by a text of its spans, whatever its case and blanks, and no other trace."""
+    page = server.content("find_traces", text="ignore all  that was SAID before")
+    assert [each["traceId"] for each in page["traces"]] == [TRACE.format(0)]
+    assert server.content("find_traces", text="a text that no span has")["traces"] == []
+
+
 def test_runs_are_listed_compared_and_their_failures_shown(server: McpServer) -> None:
     """The tools that other servers of this kind have too, by the names that they have there."""
     before, after = server.runs

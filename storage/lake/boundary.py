@@ -43,4 +43,4 @@ class Boundaries:
     def put(self, directory_id: str, boundary: Boundary) -> None:
         """Store the boundary of an id of the directory."""
         parameters = {"directory_id": directory_id, "moved": 0, **boundary._asdict()}
-        self._writer.store(lambda cursor: cursor.execute(sql.query("put_lake_boundary"), parameters), 1)
+        self._writer.store(lambda cursor: cursor.execute(sql.query("put_lake_boundary"), parameters), 1, frees=True)

@@ -142,7 +142,8 @@ class Lake:
             "published": position.published,
             "attempted": list(position.attempted),
         }
-        self._writer.store(lambda cursor: cursor.execute(sql.query("put_lake_position"), parameters), 1)
+        # Also on a full disk, where moving is what makes room.
+        self._writer.store(lambda cursor: cursor.execute(sql.query("put_lake_position"), parameters), 1, frees=True)
         self._positions[table.name] = position
 
     @property

@@ -4,7 +4,6 @@ A sweep is a sequence of steps of a bounded number of spans, each in one transac
 killed sweep leaves no step half done, and a step delays ingest no longer than a commit does.
 """
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,8 +28,6 @@ from storage.upkeep.cascade import (
 from storage.upkeep.compaction import Compaction
 from storage.upkeep.deletions import DELETING, DeletionCriteria
 from storage.upkeep.erasure import Erasure
-
-log = logging.getLogger(__name__)
 
 _ROUNDS = 5
 """Maximum number of rounds of a sweep by size. The size is checked again after each round, because bytes per span are
@@ -104,9 +101,9 @@ class Retention:
         self._erasure = erasure
         self.aging = aging
         self._has_room = True  # that may not have been given back yet, such as by the process before
-        self.moves_first: Callable[[int | None], str | None] | None = None
-        """With a lake, called in each sweep with the expiry up to which traces would be deleted for room, or None: lets
-        traces move there instead, and returns why some have to be deleted nevertheless."""
+        self.note_size: Callable[[bool], None] | None = None
+        """With a lake, called in each sweep with True if the file is too large. Traces move there then, and no sweep
+        deletes them for their size: what was accepted is kept, and the limit is the disk."""
 
     def due(self, *, now_us: int, max_bytes: int | None) -> SweepForecast:
         """Forecast a sweep at this time; nothing changes."""
@@ -119,7 +116,7 @@ class Retention:
             spans=spans,
             expired_traces=expired_traces,
             expired_spans=expired_spans,
-            over_spans=max(0, _over(spans, size.used_bytes, max_bytes) - expired_spans),
+            over_spans=0 if self.note_size else max(0, _over(spans, size.used_bytes, max_bytes) - expired_spans),
             used_bytes=size.used_bytes,
             free_bytes=size.free * size.block_bytes,
             held=held,
@@ -153,21 +150,14 @@ class Retention:
             Overloaded: the database cannot be written now; whole steps were done.
         """
         traces = spans = 0
-        why: str | None = ""
-        for tried in range(_ROUNDS):
-            cutoff_us = self._size_cutoff(max_bytes)
-            if tried == 0 and self.moves_first is not None:
-                why = self.moves_first(cutoff_us)
-            if cutoff_us is None or why is None or stopped():
+        if self.note_size is not None:
+            self.note_size(self.over_spans(max_bytes) > 0)
+        for _ in range(_ROUNDS):
+            cutoff_us = None if self.note_size else self._size_cutoff(max_bytes)
+            if cutoff_us is None or stopped():
                 break
             more_traces, more_spans = self._expire(cutoff_us, stopped)
             traces, spans = traces + more_traces, spans + more_spans
-        if traces and why:
-            log.warning(
-                "max_bytes: deleted %d traces, which are lost; for ten minutes moving made too little room: %s",
-                traces,
-                why,
-            )
         if spans or has_deleted:
             self._has_room = True
         self._finish_deletions(stopped)

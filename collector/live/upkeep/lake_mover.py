@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
-_PATIENCE_S: Final = 600.0  # after which traces that do not move are deleted for room; a guess
+_UNDER_WAY: Final = "publication and moving are under way"
 
 
 class LakeMover:
@@ -36,10 +35,7 @@ class LakeMover:
         self._clock = clock
         self._moved_to: dt.date | None = None  # by this process
         self._needs_room = False
-        self._is_moving = False
-        self._since_s: float | None = None  # since when room is needed, without progress
-        self._seen: object = None  # progress at that time
-        self._lack: str | None = None  # why the latest move did not make enough room
+        self._lack: str | None = None  # why the database is too large; None if it is not
 
     @property
     def counts(self) -> dict[str, int]:
@@ -49,26 +45,12 @@ class LakeMover:
     @property
     def shortage(self) -> str | None:
         """Return why the database is larger than `max_bytes`; None if it was not when a sweep last looked."""
-        if self._since_s is None:
-            return None
-        return f"the database is larger than max_bytes: {self._lack or 'publication and moving are under way'}"
+        return self._lack and f"the database is larger than max_bytes: {self._lack}"
 
-    def make_room(self, cutoff_us: int | None, published: int | None = None) -> str | None:
-        """Let traces move before their time if a sweep lacks room; return why it has to delete until `cutoff_us`.
-
-        It has to ten minutes after a move left too little room. Before that, after ten minutes in which neither traces
-        moved nor rows were `published` (None: publication fails).
-        """
-        if cutoff_us is None:
-            self._needs_room, self._since_s, self._lack = False, None, None
-            return None
-        self._needs_room = True
-        now_s, progress = time.monotonic(), (published, self.counts)
-        if self._since_s is None or (self._lack is None and progress != self._seen):
-            self._since_s, self._seen = now_s, progress
-        if self._is_moving or now_s - self._since_s <= _PATIENCE_S:
-            return None
-        return self._lack or "nothing could be published or moved"
+    def note_size(self, is_too_large: bool) -> None:  # noqa: FBT001 - the result of a sweep
+        """Let traces move before their time while the database is too large."""
+        self._needs_room = is_too_large
+        self._lack = (self._lack or _UNDER_WAY) if is_too_large else None
 
     def move(self, stopped: Callable[[], bool]) -> None:
         """Move the traces that are due, once a day and after a start; and more, the oldest first, for lack of room.
@@ -76,14 +58,11 @@ class LakeMover:
         Raises:
             Unpublished, Overloaded: the move has to wait; traces that were moved stay moved.
         """
-        self._is_moving = True
         try:
             self._move(stopped)
         except (Unpublished, Overloaded) as error:
-            self._note_lack(str(error))
+            self._lack = self._lack and str(error)
             raise
-        finally:
-            self._is_moving = False
 
     def _move(self, stopped: Callable[[], bool]) -> None:
         now = dt.datetime.fromtimestamp(self._clock() / 1e9, dt.UTC)
@@ -98,10 +77,10 @@ class LakeMover:
         self._move_before(day, stopped)
         while is_short and not stopped():
             if not self._moving.over_spans(self._max_bytes):
-                self._since_s, self._lack = None, None
+                self._lack = None
                 break
             if day > now.date():
-                self._note_lack("traces that have not settled, wait for an evaluation or are not published stay")
+                self._lack = "traces stay that are pinned, not settled, not published or wait for an evaluation"
                 break
             day += dt.timedelta(days=1)
             self._move_before(day, stopped)
@@ -115,11 +94,6 @@ class LakeMover:
             gives_way = partial(self._gives_way, stopped)
             self.lake.tidy(now, gives_way)
             self._moved_to = self._moved_to if gives_way() else due
-
-    def _note_lack(self, lack: str) -> None:
-        if self._since_s is not None and self._lack is None:
-            self._since_s = time.monotonic()  # what was published or moved before gave no reason to delete
-        self._lack = lack
 
     def _gives_way(self, stopped: Callable[[], bool]) -> bool:
         return stopped() or self._needs_room  # to a move for lack of room

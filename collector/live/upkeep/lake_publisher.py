@@ -61,11 +61,6 @@ class LakePublisher:
         """Return why rows are not published, or traces do not move, now."""
         return self.failing or self.held or self.mover.shortage
 
-    def make_room(self, cutoff_us: int | None) -> str | None:
-        """Let traces move before their time if a sweep lacks room; return why it has to delete until `cutoff_us`."""
-        lack = self.mover.make_room(cutoff_us, None if self.failing else self._lake.rows.total())
-        return lack and (self.failing or self.held or lack)
-
     def start(self) -> None:
         """Continue from where the last process stopped."""
         self._thread.start()
@@ -143,7 +138,7 @@ async def publishing(
         store.lake_upkeep(lake), store.moving, hot_days=settings.lake_hot_days, max_bytes=settings.max_bytes
     )
     publisher = LakePublisher(lake, mover, interval_s=settings.lake_interval_seconds, ingest_is_behind=ingest_is_behind)
-    store.retention.moves_first = publisher.make_room
+    store.retention.note_size = mover.note_size
     publisher.start()
     stack.push_async_callback(asyncio.to_thread, publisher.close)
     return publisher

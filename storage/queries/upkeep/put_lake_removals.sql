@@ -8,5 +8,5 @@ SELECT
     nextval('write_number') AS last_write,
     (SELECT last_number FROM result_state) AS last_result
 FROM lake_leaving
-WHERE EXISTS (SELECT 1 FROM lake_position)
+WHERE (EXISTS (SELECT 1 FROM lake_position) OR EXISTS (SELECT 1 FROM lake_boundary)) -- of an earlier name
     AND ($all OR first_batch < (SELECT max(first_batch) FROM lake_boundary));
