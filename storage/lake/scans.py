@@ -107,7 +107,7 @@ def _scan(table: str, filters: str | list[str]) -> Scan:
 
 
 def _bare(text: str) -> str:
-    """Return a condition as DuckDB 1 writes it: `a>=1 AND a<=2` for `((a >= 1) AND (a <= 2))` of DuckDB 2."""
+    # DuckDB 2 writes `((a >= 1) AND (a <= 2))` for `a>=1 AND a<=2` of DuckDB 1.
     return text if " OR " in text else _BRACKETS.sub("", _COMPARISON.sub(r"\1\2\3", text))
 
 
