@@ -336,7 +336,7 @@ def test_another_fingerprint_is_not_compared(desk: Desk) -> None:
 
 
 def test_nan_does_not_pass(desk: Desk) -> None:
-    """Scores of NaN are failures that are counted, and enough of them are no pass."""
+    """Scores of NaN are failures that are counted, and enough of them are not a pass."""
     desk.gate(an_export(*[1] * 100))
     desk.gate(an_export(*[float("nan")] * 12, *[1] * 88), env=CI)
     verdict = desk.verdict()

@@ -108,7 +108,7 @@ class EvaluationCounts(WireDocument, kw_only=True):
 
 
 class SpendingDocument(WireDocument, kw_only=True):
-    """The calls, tokens and cost of judges today, by UTC, as budgets count them."""
+    """The calls, tokens and cost of judges today (UTC), as budgets count them."""
 
     calls: Annotated[Count, doc("Calls that count towards budgets: the model answered, or charged tokens.")] = 0
     failed_calls: Annotated[Count, doc("Calls that do not count: not sent or not answered, at no cost.")] = 0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-_PATIENCE_S: Final = 600.0  # after which traces that do not move are deleted for room; a guess
+_PATIENCE_S: Final = 600.0  # without progress, after which a sweep deletes traces to make room; a guess
 
 
 class LakeMover:
@@ -37,7 +37,7 @@ class LakeMover:
         self._moved_to: dt.date | None = None  # by this process
         self._needs_room = False
         self._is_moving = False
-        self._since_s: float | None = None  # since when room is needed, without progress
+        self._since_s: float | None = None  # start of the time without progress while room is needed
         self._seen: object = None  # progress at that time
         self._lack: str | None = None  # why the latest move did not make enough room
 
@@ -54,10 +54,10 @@ class LakeMover:
         return f"the database is larger than max_bytes: {self._lack or 'publication and moving are under way'}"
 
     def make_room(self, cutoff_us: int | None, published: int | None = None) -> str | None:
-        """Let traces move before their time if a sweep lacks room; return why it has to delete until `cutoff_us`.
+        """Let traces move early if a sweep lacks room; return why the sweep has to delete until `cutoff_us`, or None.
 
-        It has to ten minutes after a move left too little room. Before that, after ten minutes in which neither traces
-        moved nor rows were `published` (None: publication fails).
+        The sweep has to delete ten minutes after a move that left too little room. Without such a move, it has to after
+        ten minutes in which neither traces moved nor rows were `published` (None: publication fails).
         """
         if cutoff_us is None:
             self._needs_room, self._since_s, self._lack = False, None, None
@@ -118,11 +118,11 @@ class LakeMover:
 
     def _note_lack(self, lack: str) -> None:
         if self._since_s is not None and self._lack is None:
-            self._since_s = time.monotonic()  # what was published or moved before gave no reason to delete
+            self._since_s = time.monotonic()  # restart the ten minutes: until now there was progress
         self._lack = lack
 
     def _gives_way(self, stopped: Callable[[], bool]) -> bool:
-        return stopped() or self._needs_room  # to a move for lack of room
+        return stopped() or self._needs_room  # a move for lack of room goes first
 
     def _move_before(self, day: dt.date, stopped: Callable[[], bool]) -> None:
         boundary, compared = self.lake.move_boundary(day)

@@ -62,7 +62,7 @@ class LakePublisher:
         return self.failing or self.held or self.mover.shortage
 
     def make_room(self, cutoff_us: int | None) -> str | None:
-        """Let traces move before their time if a sweep lacks room; return why it has to delete until `cutoff_us`."""
+        """Let traces move early if a sweep lacks room; return why it has to delete until `cutoff_us`, or None."""
         lack = self.mover.make_room(cutoff_us, None if self.failing else self._lake.rows.total())
         return lack and (self.failing or self.held or lack)
 

@@ -57,7 +57,7 @@ def evaluator(
     """Describe a function as an evaluator.
 
     Raises:
-        TypeError: the threshold is no number.
+        TypeError: the threshold is not a number.
         ValueError: the threshold is NaN, or outside the range that a server stores.
     """
     least = _number(threshold, "threshold")
