@@ -411,6 +411,6 @@ def test_serve_says_when_it_is_ready_and_stops_when_told(tmp_path: Path) -> None
         rest, _ = process.communicate(timeout=60)
     assert ready["event"] == "ready"
     assert {"grpc", "otlp_http", "http", "data"} <= ready.keys()
-    assert "11 spans over gRPC and 4 over HTTP" in announcement
+    assert "11 spans over gRPC, 4 over HTTP" in announcement
     assert "support-agent" in listed
     assert (process.returncode, rest) == (0, "")

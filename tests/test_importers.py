@@ -524,4 +524,4 @@ def test_the_command_imports_what_a_tool_wrote(api: Offline, tmp_path: Path) -> 
     assert (left.exit_code, "left out: 1 without an input: item 3" in left.output) == (0, True), left.output
     file.write_text("[1]", encoding="utf-8")
     wrong = CliRunner().invoke(main, command)
-    assert (wrong.exit_code, "item 1: an item is an object" in wrong.output) == (1, True)
+    assert (wrong.exit_code, "item 1: an item must be an object" in wrong.output) == (1, True)

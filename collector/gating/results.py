@@ -182,7 +182,7 @@ def _id_of(item: Any, where: str) -> str | None:  # noqa: ANN401 - JSON
     if item_id is None or (isinstance(item_id, str) and not item_id.strip()):
         return None
     if isinstance(item_id, bool) or not isinstance(item_id, str | int):
-        raise BadResultsFile(f"{where}: an id is a text or a whole number")
+        raise BadResultsFile(f"{where}: an id must be text or a whole number")
     return str(item_id).strip()
 
 

@@ -28,7 +28,7 @@ def read_langfuse(path: Path) -> Iterator[Place]:
     """
     for place, document in _documents(path):
         if not isinstance(document, Mapping):
-            raise BadExport(f"{place}: an item is an object")
+            raise BadExport(f"{place}: an item must be an object")
         item = {_camel(str(name)): value for name, value in document.items()}
         if str(item.get("status") or "ACTIVE").upper() != "ARCHIVED":
             if "output" in item and "expectedOutput" not in item:

@@ -123,7 +123,7 @@ def _tests(tests: object, folder: Path) -> Iterator[Place]:
             else:
                 yield f"test {number}", with_named_variables(each, folder)
     else:
-        raise BadExport("tests is a list, or names a file")
+        raise BadExport("tests must be a list or the name of a file")
 
 
 def _of_file(name: str, folder: Path) -> Iterator[Place]:

@@ -122,7 +122,7 @@ class RunChanges(BaseModel):
 
 
 class RunComparison(ToolOutput):
-    """Two runs beside each other."""
+    """Two runs side by side."""
 
     run_a: RunLine
     run_b: RunLine

@@ -143,7 +143,7 @@ def read_id(value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise ValueError("id: an id is text")
+        raise ValueError("id: must be text")
     text = str(value).strip()
     if len(text) > MAX_ID_CHARACTERS or not text.isprintable():
         raise ValueError(f"id: an id has visible characters only, and at most {MAX_ID_CHARACTERS} of them: shorten it")
