@@ -283,7 +283,7 @@ def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
         ("openai-evals", "d.json", {"id": "eval_1"}, "it holds no rows"),
         ("langfuse", "d.json", {"data": []}, "there is no item in it"),
         ("promptfoo", "d.yaml", "tests: [{vars: {q: 1}, metadata: x}]", "test 1: assert must be a list, and metadata"),
-        ("promptfoo", "d.yaml", "{tests: [{vars: {q: 1}}], defaultTest: {assert: 5}}", "test 1: assert is a list"),
+        ("promptfoo", "d.yaml", "{tests: [{vars: {q: 1}}], defaultTest: {assert: 5}}", "test 1: assert must be a list"),
         ("promptfoo", "d.yaml", "results: [{testCase: {vars: {q: 2024-01-01, 5: a}}}]", "test 1: "),
         ("deepeval", "d.json", [{"input": "x", "additional_metadata": "y" * 10}, {"input": 1e400}], "not JSON"),
     ],
