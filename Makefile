@@ -1,6 +1,7 @@
-# `make run` starts Tracejury with a small sample; `make test` is what has to pass. Both make what they need in .venv.
+# `make run` starts Tracejury with a small sample; `make test` must pass before a change is merged. Both install their
+# packages into .venv.
 #   PYTHON=python3.12   the interpreter the environment is made with (3.11 or newer)
-#   ARGS="…"            passed on to the command a target runs
+#   ARGS="…"            arguments for the command that a target runs
 
 PYTHON ?= python3
 ARGS   ?=
@@ -8,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -u -m pip --disable-pip-version-check --no-input
 
-# The suite and a benchmark start this program hundreds of times: compiled once, also where the environment says otherwise.
+# Keep compiled bytecode even if the environment disables it: tests and benchmarks start this program hundreds of times.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
@@ -18,25 +19,25 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
 	@echo 'make test    lint, types, import contracts, tests'
-	@echo 'make quick   the tests without server and store that build on what has changed since they last passed completely'
+	@echo 'make quick   the tests without server and store that your change affects'
 	@echo 'make matrix  make check and the pure tests on each supported Python that is installed or that uv can install; tests of storage on the newest DuckDB'
-	@echo 'make check   what make test does, without the tests'
+	@echo 'make check   lint, types, import contracts, rules for texts; no tests'
 	@echo 'make format  let ruff fix and format the code, and lower the numbers of tests/prose.toml'
-	@echo 'make docs    the documents as a site, in build/site'
-	@echo 'make dist    the wheels of the server and of the SDK, in dist'
-	@echo 'make record-programs  run the programs of tests/programs with the newest releases from PyPI and npm, and print how well each is read'
+	@echo 'make docs    build the documents as a site, in build/site'
+	@echo 'make dist    build the wheels of the server and of the SDK, in dist'
+	@echo 'make record-programs  run the programs of tests/programs with the newest releases from PyPI and npm, and print how many fields of each are read correctly'
 	@echo 'make test-snippets  install and run the examples of docs/capture.md'
-	@echo 'make bench   measure'
+	@echo 'make bench   run the benchmarks'
 	@echo 'make soak    all of soak-kill, soak-browser, soak-simulation, soak-costly, soak-pure and soak-property (which record the commit that passed), two hours beside hostile clients, an hour of mixed load with restarts'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
 	@echo 'make clean   remove .venv and caches; ./data stays'
 
-# `exec`: signals reach the server, and its exit code is the answer.
+# `exec`: signals reach the server, and make returns its exit code.
 run: $(VENV)/.run
 	@exec $(BIN)/tracejury serve --sample $(ARGS)
 
-# Files of tests run beside each other, one more than there are processors: much of what they do is waiting for
-# processes that they start, and kill.
+# Test files run in parallel, one more than there are processors, because they mostly wait for processes that they start
+# and kill.
 WORKERS = $$(n=$$(($$(nproc) + 1)); echo $$((n < 4 ? n : 4)))
 
 # Collecting compiles the tests, which takes 15 s of CPU in a clean clone: once beside the checks, not in each worker.
@@ -71,7 +72,7 @@ docs: $(VENV)/.dev
 	@$(BIN)/mkdocs build --strict --quiet $(ARGS)
 	@echo 'The site is in build/site; open build/site/index.html.'
 
-# Hatchling sorts the files and writes no times: the same files make the same bytes.
+# Builds are reproducible: Hatchling sorts the files and writes no timestamps.
 DIST = dist
 dist: $(VENV)/.dev
 	@for project in . sdk/python; do \
@@ -88,7 +89,7 @@ test-snippets: $(VENV)/.dev
 bench: $(VENV)/.dev
 	@exec $(BIN)/python -m benchmarks $(ARGS)
 
-# Each part that `make test` may leave out, completely; tests/soaked.toml then names the commit that passed.
+# Run all tests of a group, which `make test` may leave out; then write the commit that passed to tests/soaked.toml.
 soak-kill: $(VENV)/.dev
 	@$(BIN)/python -m tests.soaking kill -n $(WORKERS) --dist worksteal --kills 20
 
@@ -113,7 +114,7 @@ soak: soak-kill soak-browser soak-simulation soak-costly soak-pure soak-property
 	@$(BIN)/python -m benchmarks.hostile_soak
 	@exec $(BIN)/python -m benchmarks.soak $(ARGS)
 
-# Hashes without addresses: the files say what is installed, and the environment says where it comes from.
+# The lock files have hashes but no index URLs: they fix what is installed; the environment decides from where.
 COMPILE = env -u UV_DEFAULT_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_INDEX -u UV_INDEX_URL \
 	$(BIN)/uv pip compile pyproject.toml --quiet --universal --fork-strategy fewest --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(ARGS)
@@ -137,8 +138,7 @@ $(VENV)/.made:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-#
-# Of what pip says, packages are shown as it comes to them, and errors: minutes of silence look like a failure.
+# Of pip's output, show the names of packages, and errors: minutes of silence would look like a failure.
 define install
 	@echo 'Installing the packages of $(1) into $(VENV); this takes a minute or two, once.' >&2
 	@{ $(PIP) install --require-hashes --requirement $(1) 2>&1 && echo Done; } | { \

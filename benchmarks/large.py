@@ -103,7 +103,7 @@ def _ask_for_tool_calls(api: str) -> tuple[int, Reads]:
 
 
 def _ask(client: httpx.Client, paths: list[str], counted: str) -> Reads:
-    """Time each question; an answer that counts nothing is no answer."""
+    """Time each question; an answer that counts nothing is not an answer."""
     took_ms = []
     for path in paths:
         start_s = time.perf_counter()

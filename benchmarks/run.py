@@ -134,7 +134,7 @@ def _announced(name: str, scenario: Scenario) -> Scenario:
 @click.option(
     "--directory",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where the servers keep their data: the disk that is measured. Default: the system's temporary directory.",
+    help="Directory for the servers' data, on the disk to measure. Default: the system's temporary directory.",
 )
 def main(
     seconds: float,

@@ -26,11 +26,11 @@ class Asked:
     """Responses to one kind of client."""
 
     took_ms: list[float] = field(default_factory=list)
-    statuses: dict[str, int] = field(default_factory=dict)  # those that are no success, and no answers at all
+    statuses: dict[str, int] = field(default_factory=dict)  # statuses other than success, and missing answers
     texts: dict[str, str] = field(default_factory=dict)  # by the first answer with each status
 
     def count(self, status: str, text: str = "") -> None:
-        """Note an answer that was no success."""
+        """Note an answer that was not a success."""
         self.statuses[status] = self.statuses.get(status, 0) + 1
         self.texts.setdefault(status, text)
 

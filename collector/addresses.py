@@ -46,7 +46,7 @@ _NOT_PUBLIC: Final = tuple(
 )
 """Addresses that IANA's registries do not mark as globally reachable, and multicast; for IPv6, those within
 `_UNICAST`. Written out, because `is_global` differs between releases of Python. The few addresses in 192.0.0.0/24 and
-2001::/23 that are globally reachable are no servers."""
+2001::/23 that are globally reachable are not servers."""
 
 _UNICAST: Final = ipaddress.IPv6Network("2000::/3")  # all of IPv6 that is assigned to networks
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")

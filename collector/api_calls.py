@@ -41,7 +41,7 @@ def foreign(address: str) -> Refused:
 
 
 def json_of(response: httpx.Response) -> object:
-    """Return the JSON of a response; None if it is none."""
+    """Return the JSON of a response; None if it is not JSON."""
     try:
         document: object = response.json()
     except ValueError:

@@ -20,22 +20,22 @@ _HIDING: Final = re.compile(f"[{_MOVING}{_EMPTY}]")
 
 
 def one_line(text: str) -> str:
-    """Spell out the characters of a text that move, reorder or hide text, line ends included; fillers stay."""
+    """Escape the characters of a text that move, reorder or hide text, line ends included; fillers stay."""
     return text if text.isascii() and text.isprintable() else UNSAFE.sub(_spell, text)
 
 
 def harmless(text: str) -> str:
-    """Return the text for a terminal: line ends, tabs and fillers stay; what could control it is spelled out."""
+    """Return the text for a terminal: control characters are escaped, except line ends and tabs; fillers stay."""
     return UNSAFE.sub(lambda match: match[0] if match[0] in _LAYOUT else _spell(match), text)
 
 
 def nothing_hidden(text: str) -> str:
-    """Return one line for a model, with all invisible characters spelled out."""
+    """Return one line for a model, with all invisible characters escaped."""
     return _HIDING.sub(_spell, text)
 
 
 def some_lines(text: str) -> str:
-    """Spell out the characters of a text that move, reorder or hide text, except line ends; fillers stay."""
+    """Escape the characters of a text that move, reorder or hide text, except line ends; fillers stay."""
     return "\n".join(one_line(line) for line in text.splitlines())
 
 

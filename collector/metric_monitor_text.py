@@ -162,7 +162,7 @@ class MetricMonitorText(BaseModel):
         if sum(each is not None for each in (self.above, self.below, self.change)) != 1:
             raise ValueError("say one of above, below and change")
         if self.change is not None and metric.outcomes is None:
-            raise ValueError(f"{self.metric} is no rate of what passed or failed, so it has no change")
+            raise ValueError(f"{self.metric} is not a rate of what passed or failed, so it has no change")
         if self.metric == "rule_matches" and self.rule is None:
             raise ValueError("rule_matches needs a rule")
         if self.metric == "budget_used" and len(set_scopes) != 1:

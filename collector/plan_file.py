@@ -48,7 +48,7 @@ class ProgramPlan(WireModel):
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
         if (self.command is None) is (self.url is None):
-            raise ValueError("needs a command or a url, and one of these only")
+            raise ValueError("needs either a command or a url, not both")
         others = {"headers", "headers_from", "body"} if self.url is None else {"environment"}
         wrong = sorted(others & self.model_fields_set)
         if wrong:

@@ -23,7 +23,7 @@ OutcomeName: TypeAlias = Annotated[
 ]
 JobState: TypeAlias = Annotated[
     Literal["waiting", "held", "ready", "claimed", "scored", "failed", "skipped", "superseded"],
-    Field(description="failed: it gave up, and its result is no verdict."),
+    Field(description="failed: it gave up, and there is no verdict."),
 ]
 
 

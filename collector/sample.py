@@ -92,7 +92,7 @@ def describe(report: SampleReport, *, http: str, options: str = "", command: str
         f'{command} sql "{_QUESTION}"',
     )
     lines = [
-        f"A sample arrived: {report.grpc_spans} spans over gRPC and {report.otlp_http_spans} over HTTP, in",
+        f"Sample received: {report.grpc_spans} spans over gRPC, {report.otlp_http_spans} over HTTP, in these traces:",
         *(f"  {trace.trace_id}  {trace.service_name:<14}  {trace.about}" for trace in report.traces),
         f"Look at them: http://{http}",
         *(f"  {line} {options}".rstrip() for line in look),

@@ -23,7 +23,7 @@ from storage.operation.gauges import RecordedTwice
 from storage.store import Store
 
 _BEGINS_AFTER_S: Final = 5.0
-"""Delay of conditions. A guess: a commit that fails once, or a disk that is full for a moment, is no emergency."""
+"""Delay of conditions. A guess: a commit that fails once, or a disk that is full for a moment, is not an emergency."""
 
 _STUCK_S: Final = 30.0
 """Duration from which a transaction counts as stuck; it usually takes tenths of a second. A guess."""

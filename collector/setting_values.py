@@ -114,7 +114,9 @@ def _scopes(projects: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     for project, scopes in projects.items():
         for scope in scopes:
             if not project or not scope.removesuffix("*").strip() or "*" in scope[:-1]:
-                raise ValueError(f"project {project!r}: {scope!r} is no name of a scope with a * at its end or none")
+                raise ValueError(
+                    f"project {project!r}: {scope!r} is not the name of a scope, optionally with a * at its end"
+                )
     return projects
 
 

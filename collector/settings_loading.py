@@ -16,7 +16,7 @@ from collector.settings import BadSettings, Settings
 _PREFIX = "TRACEJURY_"
 
 _OF_COMMANDS = {"url", "project", "patience_s", "update_baseline", "gitlab_token", "sdk"}
-"""Variables that are no settings: of commands, the Python client, the gate, and of the examples for CI."""
+"""Variables that are not settings: of commands, the Python client, the gate, and of the examples for CI."""
 
 _UNQUOTED = {
     "api_key",

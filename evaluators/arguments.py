@@ -17,7 +17,7 @@ Mode: TypeAlias = Annotated[Literal["EXACT", "SUBSET", "SUPERSET", "IGNORE"], Up
 Members: TypeAlias = Mapping[str, Key]
 
 _WHOLE: Final = ""
-"""The name of the one member of arguments that are no object."""
+"""The name of the one member of arguments that are not an object."""
 
 
 class ArgumentMatcher(WireModel):
@@ -77,7 +77,7 @@ class CallMatcher:
 
 
 def members_of(arguments: object, fold: Callable[[str], str] | None = None) -> Members:
-    """Return the comparison key of each argument's value, by name; arguments that are no object count as one value."""
+    """Return the comparison key of each argument's value, by name; arguments other than objects count as one value."""
     if isinstance(arguments, Mapping):
         return member_keys(arguments, fold)
     return member_keys({_WHOLE: arguments}, fold)

@@ -55,8 +55,8 @@ class CodeJudge(Configuration):
     criteria: str | None = Field(default=None, description="Criteria of cases without metadata.criteria.")
     reads: tuple[ReadPart, ...] = Field(
         default=("input", "output"),
-        description="What the program goes by: a case of which any of it was not captured is skipped. A list of "
-        f"{', '.join(get_args(ReadPart))}; an empty one judges every case.",
+        description="The parts of a case that the program needs; a case is skipped if one was not captured. A list of "
+        f"{', '.join(get_args(ReadPart))}; with an empty list, every case is judged.",
     )
     config: Mapping[str, Any] | None = Field(default=None, description="Passed to the program unchanged.")
 

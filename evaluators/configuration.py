@@ -60,14 +60,14 @@ class Configuration(WireModel):
     unfingerprinted: ClassVar[frozenset[str]] = frozenset({"name"})
     """Settings that affect no verdict, and are left out of the fingerprint: after a rename, scores stay comparable."""
 
-    name: str | None = Field(default=None, description="What outcomes call it; by default the evaluator's title.")
+    name: str | None = Field(default=None, description="The name in outcomes; by default the evaluator's title.")
     threshold: Share = Field(default=1.0, description="The score that passes, from 0 to 1.")
     path: Annotated[Path, BeforeValidator(_path)] | None = Field(
-        default=None, description="Where, inside the value that it reads, the value to judge is."
+        default=None, description="The path of the value to judge, within the value that the evaluator reads."
     )
     evaluation_params: Parts = required()
     when_vacuous: WhenVacuous = Field(
-        default="PASS", description="What becomes of a check that found nothing to check: PASS, FAIL or SKIP."
+        default="PASS", description="The outcome if there is nothing to check: PASS, FAIL or SKIP."
     )
 
 

@@ -128,7 +128,7 @@ class FullValidator:
         """Check the schema, and prepare the validator.
 
         Raises:
-            UnusableSchema: the document is no JSON Schema, or takes too many steps to check.
+            UnusableSchema: the document is not a JSON Schema, or takes too many steps to check.
         """
         if isinstance(document, Mapping) and not isinstance(document.get("$schema", ""), str):
             raise UnusableSchema("$schema is not text")

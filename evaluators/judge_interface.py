@@ -30,7 +30,7 @@ REPLY_GRAMMAR: Final = 4
 
 
 class UnusableAnswer(BadReply):
-    """A judge's reply that is no verdict, or only a part of one; it cost as much as a good one."""
+    """A judge's reply that is not a verdict, or only a part of one; it cost as much as a good one."""
 
     def __init__(self, message: str, usage: Usage, kind: Literal["bad_reply", "truncated"] = "bad_reply") -> None:
         super().__init__(message)

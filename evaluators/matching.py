@@ -29,9 +29,11 @@ class MatchingStrategy(WireModel):
     field: str | None = Field(default=None, description="For byField: the key whose values are compared.")
     fields: tuple[str, ...] = Field(default=(), description="For byFields: the keys whose values are all compared.")
     normalize: Flag = Field(
-        default=False, description="Of byContainment: compare in small letters, any white space being one blank."
+        default=False, description="For byContainment: ignore case, and treat any white space as one blank."
     )
-    strategies: tuple["AnyStrategy", ...] = Field(default=(), description="Of anyOf and allOf: what they combine.")
+    strategies: tuple["AnyStrategy", ...] = Field(
+        default=(), description="For anyOf and allOf: the combined strategies."
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -85,7 +87,7 @@ def _case_insensitive(_: MatchingStrategy, one: object, other: object) -> bool:
 
 
 def _by_field(strategy: MatchingStrategy, one: object, other: object) -> bool:
-    # An item that is no object counts as the value of the field. Objects without the field are compared as wholes.
+    # An item that is not an object counts as the value of the field. Objects without the field are compared as wholes.
     values = [item.get(strategy.field) if isinstance(item, Mapping) else item for item in (one, other)]
     if values == [None, None]:
         return same(one, other)

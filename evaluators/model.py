@@ -160,7 +160,7 @@ def text_of(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Convert what `json` cannot serialize: our own models, and mappings that are no dictionaries."""
+    """Convert what `json` cannot serialize: our own models, and mappings that are not dictionaries."""
     if isinstance(value, WireModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(value, Mapping):

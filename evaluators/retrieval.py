@@ -26,7 +26,8 @@ class Retrieval(Configuration):
     retrieved_key: str = Field(default="retrieved", description="The key of the retrieved items in the actual outputs.")
     expected_key: str = Field(default="relevant", description="The key of the relevant items in the expected outputs.")
     matching_strategy: AnyStrategy = Field(
-        default_factory=MatchingStrategy, description="When a retrieved item is a relevant one."
+        default_factory=MatchingStrategy,
+        description="The condition under which a retrieved item is relevant.",
     )
 
 

@@ -26,9 +26,9 @@ class ExecutionMetrics(Configuration):
     max_cost_usd: Amount | None = Field(default=None, description="Cost in US dollars.")
     max_duration_ms: Amount | None = Field(default=None, description="Time from start to end.")
     target_exploration_ratio: Share | None = Field(
-        default=None, description="The share of tool calls that look around rather than act."
+        default=None, description="The target share of tool calls that explore instead of acting."
     )
-    exploration_tolerance: Share = Field(default=0.2, description="How far off that share may be.")
+    exploration_tolerance: Share = Field(default=0.2, description="The tolerance of that share.")
     exploration_tools: tuple[str, ...] = Field(
         default=("read", "grep", "glob", "search", "list", "Read", "Grep", "Glob", "WebSearch", "WebFetch"),
         description="The tools that look around, by their exact names.",

@@ -60,7 +60,7 @@ def parse_template(text: str, shown: Sequence[Parameter]) -> PromptTemplate:
     if version is None:
         raise _bad("must begin with a line `version: 1`, whose number you raise with each change")
     if [name for name, _ in sections] not in (["system"], ["system", "user"]):
-        raise _bad("must have a section [system], and behind it may have one [user], each on a line of its own")
+        raise _bad("must have a section [system], and optionally a section [user] after it, each on a line of its own")
     system, user = dict(sections)["system"], dict(sections).get("user", "{{data}}")
     if not system:
         raise _bad("the section [system] must say what is to be judged")
@@ -80,8 +80,8 @@ def _check_places(section: str, text: str, known: Collection[str]) -> set[str]:
     strange = sorted(places - set(known))
     if strange:
         of_data = [name for name in strange if name in {*LABELS.values(), ALL_DATA}]
-        why = " goes into [user] and needs its part in evaluationParams;" if of_data else " is no place;"
-        raise _bad(f"[{section}]: {_spelled(of_data or strange)}{why} places here are {_spelled(known)}")
+        why = " goes into [user] and needs its part in evaluationParams;" if of_data else " is not a placeholder;"
+        raise _bad(f"[{section}]: {_spelled(of_data or strange)}{why} placeholders here are {_spelled(known)}")
     return places
 
 

@@ -25,7 +25,8 @@ class _Matching(ReadsCalls):
     )
 
     argument_matcher: AnyMatcher = Field(
-        default_factory=ArgumentMatcher, description="When the arguments of a call are the expected ones."
+        default_factory=ArgumentMatcher,
+        description="The condition under which arguments of a call equal the expected ones.",
     )
     argument_matchers: Mapping[str, AnyMatcher] = Field(
         default_factory=dict, description="Matchers of single tools, instead of argumentMatcher."
@@ -56,7 +57,7 @@ class ToolTrajectory(_Matching):
     )
     extra_calls: Annotated[Literal["COUNT", "FREE"], Upper] = Field(
         default="COUNT",
-        description="Of IN_ORDER and ANY_ORDER: whether calls beyond the expected ones lower the score.",
+        description="For IN_ORDER and ANY_ORDER: whether calls beyond the expected ones lower the score.",
     )
 
 

@@ -37,16 +37,17 @@ class ToolError(ReadsCalls):
     )
     detect_json_error_field: Flag = Field(
         default=True,
-        description='A result that is a JSON object with an "error" is a failure; null, false, 0 or empty is none.',
+        description='A JSON object with an "error" is a failed result, unless the error is null, false, 0 or empty.',
     )
-    error_detector: ErrorDetector | None = Field(default=None, description="What else is a failure.")
+    error_detector: ErrorDetector | None = Field(default=None, description="Further conditions of a failure.")
 
 
 class ToolEfficiency(ReadsCalls):
     """Settings of `tool_efficiency`: the conditions of a repeated call."""
 
     argument_matcher: AnyMatcher = Field(
-        default_factory=ArgumentMatcher, description="When a call has the arguments of an earlier one of that tool."
+        default_factory=ArgumentMatcher,
+        description="The comparison of arguments with those of earlier calls of the tool.",
     )
 
 
@@ -56,7 +57,7 @@ def tool_error(settings: ToolError) -> Check:
 
     def why(call: ToolCall) -> str | None:
         if _has_failed(call):
-            return "its span says so"
+            return "its span has an error"
         if is_blank(call):
             return "no result" if settings.treat_blank_as_error else None
         if settings.detect_json_error_field and _has_error(call.result):

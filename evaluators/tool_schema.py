@@ -48,7 +48,7 @@ def compile_schema(document: Mapping[str, Any] | bool) -> Schema:  # noqa: FBT00
     """Return the compiled schema of a document, from a cache if possible.
 
     Raises:
-        BadSchema: the document is no JSON Schema.
+        BadSchema: the document is not a JSON Schema.
 
     """
     return _compiled(json.dumps(document))

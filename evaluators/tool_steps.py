@@ -29,8 +29,8 @@ class ExpectedStep(WireModel):
     args: Mapping[str, Any] | Literal["any"] | None = Field(
         default=None, description='The arguments; without any, and with "any", they are not checked.'
     )
-    max_duration_ms: Amount | None = Field(default=None, description="The call takes no longer than this.")
-    args_match: ArgsMatch | None = Field(default=None, description="How the arguments of this step are compared.")
+    max_duration_ms: Amount | None = Field(default=None, description="The maximum duration of the call.")
+    args_match: ArgsMatch | None = Field(default=None, description="The comparison of the arguments of this step.")
 
 
 class ToolSteps(ReadsCalls):
@@ -42,21 +42,21 @@ class ToolSteps(ReadsCalls):
         "order, other calls between them; exact: the expected steps in their places."
     )
     minimums: Mapping[str, Count] | None = Field(
-        default=None, description="Of any_order: how often each tool is called at least."
+        default=None, description="For any_order: the minimum number of calls of each tool."
     )
-    expected: tuple[ExpectedStep, ...] | None = Field(default=None, description="Of in_order and exact: the steps.")
+    expected: tuple[ExpectedStep, ...] | None = Field(default=None, description="For in_order and exact: the steps.")
     args_match: ArgsMatch = Field(
         default="superset",
-        description="How arguments are compared. superset: the expected ones are there; exact: and no others; "
-        "subset: none but the expected ones are there; ignore: not compared.",
+        description="The comparison of arguments. superset: all expected ones must be present; exact: and no others; "
+        "subset: only expected ones may be present; ignore: not compared.",
     )
     alignment: Annotated[Literal["CURSOR", "LONGEST"], Upper] = Field(
         default="CURSOR",
-        description="Of in_order. CURSOR: each step takes the next call of its tool, whatever its arguments; after a "
+        description="For in_order. CURSOR: each step takes the next call of its tool, whatever its arguments; after a "
         "step without such a call nothing more is found. LONGEST: as many steps as possible are found.",
     )
     extra_calls: Annotated[Literal["FREE", "COUNT"], Upper] = Field(
-        default="FREE", description="Of exact: whether calls beyond the expected steps lower the score."
+        default="FREE", description="For exact: whether calls beyond the expected steps lower the score."
     )
 
     @model_validator(mode="after")

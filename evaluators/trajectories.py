@@ -26,12 +26,14 @@ class ToolPolicy(ReadsCalls):
 
     required: Names = Field(default=(), description="Tools that have to be called.")
     forbidden: Names = Field(default=(), description="Tools that must not be called.")
-    order: Names = Field(default=(), description="Tools of which none is called before the one that stands before it.")
+    order: Names = Field(
+        default=(), description="Tools in their required order: none may be called before the one listed before it."
+    )
     scope: Annotated[Literal["RUN", "TURN"], Upper] = Field(
         default="RUN", description="RUN: over all calls; TURN: in each turn of the conversation by itself."
     )
     trajectory_key: str = Field(
-        default="trajectory", description="Of TURN: the key of actualOutputs under which the conversation is."
+        default="trajectory", description="For TURN: the key of actualOutputs under which the conversation is."
     )
 
     @model_validator(mode="after")
@@ -112,8 +114,8 @@ class Efficiency(Configuration):
     threshold: Share = Field(default=0.8, description="The score that passes.")
     best: BestRun | None = Field(
         default=None,
-        description="What the best run took: turns, toolCalls, llmCalls, tokens, costUsd, durationMs; else "
-        "expectedOutputs.bestRun tells it.",
+        description="Numbers of the best run: turns, toolCalls, llmCalls, tokens, costUsd, durationMs; by default "
+        "those of expectedOutputs.bestRun.",
     )
     trajectory_key: str = Field(
         default="trajectory", description="The key of actualOutputs under which the conversation is, for its turns."

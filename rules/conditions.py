@@ -33,7 +33,7 @@ class Condition:
     def holds(self, row: Row) -> bool:
         """Return True if a span meets the condition."""
         value = self.of.value(row)
-        if isinstance(value, float) and value - value != 0:  # NaN and the infinities are no numbers to compare with
+        if isinstance(value, float) and value - value != 0:  # NaN and the infinities are not numbers to compare with
             value = None
         if self.operator == EXISTS:
             return (value is not None) is self.operand

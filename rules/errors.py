@@ -19,7 +19,7 @@ class Problem:
 
 
 class BadRule(Exception):
-    """A text that is no rule; the message names everything that is wrong with the text."""
+    """A text that is not a rule; the message names everything that is wrong with the text."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda problem: problem.line))

@@ -53,7 +53,7 @@ class Field:
                 yield value
 
     def _key_value(self, values: Mapping[str, object], row: Row) -> object:
-        # NaN and infinities of a double are no values; the same words as text are.
+        # NaN and infinities of a double are not values; the same words as text are.
         value = values.get(self.key or "")
         letters = None if self.types is None or value not in NO_NUMBERS else row[self.types]
         return None if letters and str(letters)[list(values).index(self.key or "")] == DOUBLE else value

@@ -233,7 +233,7 @@ class CompiledPattern:
 
 
 def _places(text: str) -> Iterator[tuple[str | None, _Context]]:
-    """Yield each place between characters with the character behind it; None behind the last."""
+    """Yield each place between characters with the character after it; None after the last."""
     before = False
     for at, character in enumerate(text):
         after = includes(WORD, ord(character))

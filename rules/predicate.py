@@ -23,7 +23,7 @@ class Predicate:
     """
 
     sql: str
-    parameters: dict[str, Scalar]  # by the names that stand in the text behind a $
+    parameters: dict[str, Scalar]  # by name; in the SQL, `$name` stands for the value
 
 
 def predicate(clauses: Sequence[Clause], columns: Columns = IN_THE_VIEW) -> Predicate:

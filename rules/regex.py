@@ -154,7 +154,7 @@ class _Parser:
         return times
 
     def _counted(self) -> tuple[tuple[int, int | None], int] | None:
-        """Return the bounds in braces and the position behind them, or None without braces."""
+        """Return the bounds in braces and the position after them, or None without braces."""
         if self._next() != "{":
             return None
         end = self._text.find("}", self._at)

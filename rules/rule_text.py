@@ -99,7 +99,7 @@ def _parsed(tree: ValueNode) -> RuleText:
 
 
 class BadRuleText(BadRule):
-    """A text that is no rule; its readable parts are checked further, so that all problems are reported at once."""
+    """A text that is not a rule; its readable parts are checked further, so that all problems are reported at once."""
 
     def __init__(self, problems: Sequence[Problem], read: RuleText) -> None:
         super().__init__(problems)

@@ -52,7 +52,7 @@ def _is_plain(text: str) -> bool:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Dumper that quotes texts of one line, except ASCII words that are read as such, and uses no aliases."""
+    """Dumper that quotes texts of one line, except ASCII words that YAML parses as text, and uses no aliases."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the same for all data
         return True
@@ -80,7 +80,7 @@ def _number(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
     mantissa, exponent, power = repr(number).partition("e")
     decimal = (
         mantissa if "." in mantissa else f"{mantissa}.0"
-    )  # without a point, PyYAML would call 1e-05 a text, and tag it
+    )  # without a decimal point, PyYAML would tag 1e-05 as a string
     return dumper.represent_scalar("tag:yaml.org,2002:float", f"{decimal}{exponent}{power}")
 
 
@@ -106,7 +106,7 @@ _Dumper.add_representer(dict, _mapping)
 
 
 def has_comments(text: str) -> bool:
-    """Return True if YAML has a comment, on a line of its own or at the end of one; a # within a value is none."""
+    """Return True if YAML has a comment, on a line of its own or at the end of one; a # in a value does not count."""
     end = 0
     try:
         for token in yaml.scan(text):

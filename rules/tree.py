@@ -68,7 +68,7 @@ def read_tree(text: str) -> ValueNode:
         line = text.count("\n", 0, error.position) + 1
         raise _bad(line, f"{_SYNTAX}: the character U+{_code(error.character):04X} is not allowed") from None
     except (ValueError, OverflowError):  # which PyYAML lets pass
-        raise _bad(1, f"{_SYNTAX}: an escape such as \\U00110000 is no character") from None
+        raise _bad(1, f"{_SYNTAX}: an escape such as \\U00110000 is not a character") from None
 
 
 def read_json(text: str, *, most: int | None = MAX_CHARACTERS) -> ValueNode:
@@ -112,7 +112,7 @@ def _fraction(text: str) -> _Number:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number that a double can hold")
+    raise ValueError(f"{text} is not a number that a double can hold")
 
 
 def _json_node(value: Any, depth: int) -> ValueNode:  # noqa: ANN401 - what the parser made
@@ -212,7 +212,7 @@ def _whole(text: str, line: int) -> str:
     try:
         return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
     except UnicodeDecodeError:
-        raise _bad(line, "half of a surrogate pair is no character") from None
+        raise _bad(line, "half of a surrogate pair is not a character") from None
 
 
 def _line(event: _Event) -> int:

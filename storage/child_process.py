@@ -38,7 +38,7 @@ ALLOCATOR: Final = 'import os; os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system
 """Arrow's own allocator reserves 1 GiB at import, all of which counts against the memory limit of the process."""
 
 RARE_COLLECTING: Final = "import gc; gc.set_threshold(50_000)\n"
-"""Imported modules are no garbage, and scanning them again and again takes a tenth of the start."""
+"""Imported modules are not garbage, and scanning them again and again takes a tenth of the start."""
 
 
 _VARIABLES: Final = frozenset(

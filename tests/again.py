@@ -18,8 +18,8 @@ import pytest
 FLAKY: Final = Path(__file__).with_name("flaky.txt")
 _FAILED: Final = Path(".pytest_cache/v/cache/lastfailed")
 _MOST: Final = 8
-"""So many may fail for want of time, of more than ten thousand: more than that is no accident. On a machine that was
-busy with others there were five, each for a reason of its own, and each passed alone."""
+"""Failures for lack of time that are tolerated, of more than ten thousand tests. A busy machine had five, each for a
+reason of its own, and each passed alone."""
 _TESTS_FAILED: Final = 1  # the exit code of pytest if it ran to its end
 
 
@@ -31,7 +31,7 @@ class FailureLines:
 
     @classmethod
     def register(cls, config: pytest.Config) -> None:
-        """Add it to the process that prints reports, which is no worker."""
+        """Add it to the process that prints reports, which is not a worker."""
         if not hasattr(config, "workerinput"):
             config.pluginmanager.register(cls(config.pluginmanager))
 

@@ -203,7 +203,7 @@ class Changes:
         return set(_NAMED.findall(_source(self.repository, module)))
 
     def _packages_or_modules(self, changed: Collection[str]) -> set[str]:
-        """Return the modules that changed; of files that are no Python, all modules of the package that holds them."""
+        """Return the modules that changed; of files that are not Python, all modules of the package that holds them."""
         modules = set()
         for file in changed:
             path = Path(file.removeprefix("sdk/python/src/"))

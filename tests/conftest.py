@@ -56,8 +56,10 @@ GOLDEN = Path(__file__).parent / "golden"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flag that writes the golden files again, how long functions are called, and how often to kill."""
     parser.addoption("--update-golden", action="store_true", help="Write tests/golden again; the diff is the review.")
-    parser.addoption("--kills", type=int, default=3, help="How often the tests marked `kill` kill a process.")
-    parser.addoption("--changed", action="store_true", help="What `make test` runs beside others.")
+    parser.addoption("--kills", type=int, default=3, help="Number of kills of a process by each test marked `kill`.")
+    parser.addoption(
+        "--changed", action="store_true", help="Leave out tests of unchanged subjects, and tests that run alone."
+    )
     parser.addoption("--examples", type=int, default=2, help="Requests that are made up for each route and each check.")
     parser.addoption("--snippets", action="store_true", help="Install and run the examples of docs/capture.md.")
     parser.addoption("--fuzz-seconds", type=float, help="Call DuckDB's functions for so long, each time other ones.")
@@ -116,7 +118,7 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     left_out = [item for item in items if item.nodeid in listed]
     for item in items:
         parts = [part for part in PARTS if item.get_closest_marker(part)]
-        # A property alone is no reason to leave a test out: its subject decides how many examples are tried.
+        # A property alone is not a reason to leave a test out: its subject decides how many examples are tried.
         may_leave = item.nodeid not in listed and parts not in ([], ["property"])
         if may_leave and not any(_concern(changes, part, item) for part in parts):
             left_out.append(item)

@@ -7,7 +7,7 @@ from tracejury import Client, Dataset, Example, Experiment, RunEnded
 
 
 def main(url: str, key: str, count: int) -> None:
-    """Run it again and again, under one key; a server that is away is waited for."""
+    """Run it again and again, under one key; it waits for an unavailable server."""
 
     def task(example: Example) -> str:
         time.sleep(0.01)

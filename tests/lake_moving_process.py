@@ -10,7 +10,7 @@ from tests.storing import a_store
 
 
 def main() -> None:
-    """Move what is due at a moment, and work off deletions."""
+    """Move what is due at a moment, and process deletions."""
     data, uri, now_ns = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     cascade.STEP_PARTS = cascade.STEP_SPANS = 2  # many transactions
     with a_store(data) as store:

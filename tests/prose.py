@@ -21,7 +21,18 @@ FOLDERS: Final = ("benchmarks", "collector", "evaluators", "rules", "sdk/python/
 DOCUMENTS: Final = ("*.md", "docs/*.md", "docs/evaluators/*.md", "sdk/python/README.md")
 """Decisions are records of their time, and so is the changelog."""
 
-RULES: Final = ("verb", "data", "people", "short", "raises", "raises-text", "long", "docs-people")
+RULES: Final = (
+    "verb",
+    "data",
+    "people",
+    "short",
+    "raises",
+    "raises-text",
+    "description",
+    "is-no",
+    "long",
+    "docs-people",
+)
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Violation: TypeAlias = tuple[str, int]
@@ -33,6 +44,11 @@ _NO_VERB: Final = re.compile(
 )
 _DATA: Final = frozenset({"asked", "came", "found", "given", "said", "there", "told", "wanted"})
 _PEOPLE: Final = re.compile(r"\b(?:anybody|nobody|somebody|whoever)\b", re.IGNORECASE)
+_IS_NO: Final = re.compile(
+    r"\b(?:it|that|this|which)\s+(?:is|are)\s+no\s+(?!better\b|fewer\b|less\b|longer\b|more\b|worse\b|\w+er\s+than\b)\w",
+    re.IGNORECASE,
+)
+_DESCRIBING: Final = frozenset({"Field", "Prompt", "Tool", "add_argument", "addoption", "doc", "option"})
 _RAISED: Final = re.compile(r"^    \w+(?:, \w+)*: (.*(?:\n {5,}.*)*)", re.MULTILINE)
 """An entry of `Raises:`, with its further lines."""
 
@@ -58,18 +74,22 @@ def violations(text: str) -> Iterator[Violation]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield from _of_docstring(node)
+        if isinstance(node, ast.Call):
+            yield from (("description", node.lineno) for each in _described(node) if _NO_VERB.match(each))
         yield from (("data", line) for name, line in _bound(node) if not _DATA.isdisjoint(name.lower().split("_")))
-    lines = io.StringIO(text if _PEOPLE.search(text) else "")  # since reading tokens takes as long as parsing
+    rules = [(rule, pattern) for rule, pattern in (("people", _PEOPLE), ("is-no", _IS_NO)) if pattern.search(text)]
+    lines = io.StringIO(text if rules else "")  # since reading tokens takes as long as parsing
     for token in tokenize.generate_tokens(lines.readline):
-        if token.type == tokenize.COMMENT and _PEOPLE.search(token.string):
-            yield "people", token.start[0]
+        if token.type == tokenize.COMMENT:
+            yield from ((rule, token.start[0]) for rule, pattern in rules if pattern.search(token.string))
 
 
 def violations_of_document(text: str) -> Iterator[Violation]:
     """Yield what the prose of a Markdown document violates: code, tables, headings and quotations are none."""
     for pattern, word in ((_NO_PROSE, ""), (_CODE, "Code"), (_TARGET, "]")):
         text = "".join(_blanked(pattern, word, text))
-    yield from (("docs-people", _line(text, match.start())) for match in _PEOPLE.finditer(text))
+    for rule, pattern in (("docs-people", _PEOPLE), ("is-no", _IS_NO)):
+        yield from ((rule, _line(text, match.start())) for match in pattern.finditer(text))
     ends = [*(match.start() for pattern in (_PARAGRAPH, _SENTENCE) for match in pattern.finditer(text)), len(text)]
     start = 0
     for end in sorted(ends):
@@ -100,6 +120,8 @@ def _of_docstring(node: Function | ast.ClassDef) -> Iterator[Violation]:
         yield "verb", node.lineno
     if _PEOPLE.search(docstring):
         yield "people", node.lineno
+    if _IS_NO.search(docstring):
+        yield "is-no", node.lineno
     for entry in _RAISED.findall(docstring.partition("Raises:")[2]):
         if _REFERS_BACK.match(entry) and len(entry.split()) <= _BRIEF:
             yield "raises-text", node.lineno
@@ -110,6 +132,18 @@ def _of_docstring(node: Function | ast.ClassDef) -> Iterator[Violation]:
         yield "short", node.lineno
     if "Raises:" in docstring:
         yield "raises", node.lineno
+
+
+def _described(call: ast.Call) -> Iterator[str]:
+    """Yield the texts with which a call describes a field, an option or a tool to users."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name not in _DESCRIBING:
+        return
+    values = (
+        call.args if name == "doc" else [each.value for each in call.keywords if each.arg in {"description", "help"}]
+    )
+    parts = (value.values[0] if isinstance(value, ast.JoinedStr) and value.values else value for value in values)
+    yield from (part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[str, int]]:

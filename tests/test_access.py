@@ -179,7 +179,7 @@ def test_keys_are_random_and_masked() -> None:
     [(None, None), ("Bearer x", "x"), ("bearer  x ", "x"), ("Basic x", ""), ("x", ""), ("", ""), ("Bearer", "")],
 )
 def test_a_key_is_what_follows_bearer(header: str | None, key: str | None) -> None:
-    """No header is no key; any other header is a wrong one."""
+    """No header is not a key; any other header is a wrong one."""
     assert secret.bearer(header) == key
 
 

@@ -219,7 +219,7 @@ def test_sending_again_until_it_is_taken_stores_everything_once(tmp_path: Path, 
     running.append(Live(tmp_path / "data").wait_ready())
     try:
         in_threads(lambda number: restart() if number == senders else deliver(number), senders + 1)
-        # Some requests whose answers were lost are stored, so the number of commits is no measure.
+        # Some requests whose answers were lost are stored, so the number of commits is not a measure.
         tally = until(running[-1].tally, lambda tally: tally.stored >= share * senders * 10)
         assert tally.stored == share * senders * 10
         assert totals["taken"] <= tally.committed <= totals["taken"] + totals["lost"]

@@ -102,18 +102,18 @@ def test_a_dry_run_goes_by_sums(server: Offline) -> None:
 def test_rules_that_would_wait_for_each_other_are_refused(server: Offline) -> None:
     """By name, whether it is a new rule, itself, or one that is changed."""
     assert refused(server, after={"rule": "other", "passed": True}) == (
-        "rules would wait for each other: 'other' goes by 'other'"
+        "rules would wait for each other: 'other' follows 'other'"
     )
     check = next(each for each in server.ask("GET", RULES) if each["name"] == "short")
     changed = {**CHECK, "after": {"rule": "polite", "passed": True}}
     (problem,) = server.ask("PUT", f"{RULES}/{check['id']}", 400, json=changed)["problems"]
-    assert problem["message"] == "rules would wait for each other: 'short' goes by 'polite' goes by 'short'"
+    assert problem["message"] == "rules would wait for each other: 'short' follows 'polite' follows 'short'"
     by_id = {**CHECK, "name": "third", "after": {"rule": check["id"], "atLeast": 0.5}}
     made = server.ask("POST", RULES, 201, json=by_id)
     assert (made["after"], made["problem"]) == ({"rule": check["id"], "atLeast": 0.5}, None)
     server.ask("PUT", f"{RULES}/{check['id']}", json={**CHECK, "enabled": False})
     place = f"{RULES}/{made['id']}"
-    message = f"the rule '{check['id']}' that it goes by is off; switch it on"
+    message = f"the rule '{check['id']}' that it follows is disabled; enable it"
     assert server.ask("GET", place)["problem"] == message
     assert "It evaluates nothing" in httpx.get(f"{server.url}/rules/{made['id']}").text
     server.ask("PUT", f"{RULES}/{check['id']}", json=CHECK)
@@ -124,10 +124,10 @@ def test_rules_that_would_wait_for_each_other_are_refused(server: Offline) -> No
 def test_a_rule_that_is_not_there_or_judges_something_else_is_refused(server: Offline) -> None:
     """The refusal lists the rules that could be named instead."""
     assert refused(server, after={"rule": "long", "passed": True}) == (
-        "there is no rule 'long' to go by; there are: polite, short"
+        "there is no rule 'long' to follow; there are: polite, short"
     )
     assert refused(server, target="SESSION", after={"rule": "short", "passed": True}) == (
-        "a rule about SESSION goes by results about SESSION, and 'short' is about SPAN"
+        "a rule about SESSION can only follow results about SESSION, and 'short' is about SPAN"
     )
 
 
@@ -155,11 +155,11 @@ def test_files_may_go_by_each_other_in_a_row_and_in_no_circle(tmp_path: Path) ->
 
         until(after, lambda rules: rules == {"a": None, "b": "a"})
         put("a", "b")
-        circle = "rules would wait for each other: 'a' goes by 'b' goes by 'a'"
+        circle = "rules would wait for each other: 'a' follows 'b' follows 'a'"
         assert until(problem_messages, bool)["a.yaml"] == circle
         assert after() == {"a": None, "b": "a"}
         put("b", None)
         until(after, lambda rules: rules == {"a": "b", "b": None})
         until(problem_messages, lambda messages: not messages)
         put("c", "nobody")
-        assert until(problem_messages, bool) == {"c.yaml": "there is no rule 'nobody' to go by; there are: a, b"}
+        assert until(problem_messages, bool) == {"c.yaml": "there is no rule 'nobody' to follow; there are: a, b"}

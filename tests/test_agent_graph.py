@@ -67,7 +67,7 @@ def test_calls_lead_from_the_nearest_that_counts() -> None:
     ],
 )
 def test_a_hand_off_leads_from_agent_to_agent(handoff: dict[str, Any]) -> None:
-    """By the name that it says, else to the agent that starts next; it is no tool itself."""
+    """By the name that it says, else to the agent that starts next; it is not a tool itself."""
     graph = agent_graph(
         [
             a_span("1", None, "flow"),

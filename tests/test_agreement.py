@@ -15,7 +15,7 @@ NOVEMBER_US, DECEMBER_US = 1_795_255_200_000_000, 1_796_600_000_000_000
 
 
 def votes(*raters: Sequence[str | float], at_us: int = NOVEMBER_US) -> list[OneVote]:
-    """Build votes: one label per unit from each rater; a dash is no vote."""
+    """Build votes: one label per unit from each rater; a dash is not a vote."""
     return [
         OneVote(target=f"unit {unit:03}", author=f"rater {rater}", value=value, at_us=at_us)
         for rater, labels in enumerate(raters)

@@ -274,7 +274,7 @@ def test_who_reads_reads_no_path(store: Store, statement: str) -> None:
 
 
 def test_harmless_settings_are_told(store: Store) -> None:
-    """The time zone is no secret."""
+    """The time zone is not a secret."""
     query = "SELECT current_setting('TimeZone')"
     assert store.queries.sql(query, max_rows=1, timeout_s=PATIENCE_S).rows == (("UTC",),)
 

@@ -26,7 +26,7 @@ PARAMETERS = 6
 # function can only shrink, and leaves the table once it is within the budget.
 OVER_BUDGET: dict[str, int] = {}
 
-# Uses of suffixes that are no file name extensions of users.
+# Uses of suffixes that are not file name extensions of users.
 NO_ENDINGS = ["(name).suffix", "_TYPES", "chosen.suffix", '".localhost"', '".py"', 'key.endswith(".*")']
 SQL_FOLDERS = {"queries", "schema", "views"}
 SETTINGS = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")

@@ -99,7 +99,7 @@ def test_several_members_are_one_body(members: list[bytes], step: int) -> None:
 
 
 def test_padding_after_gzip_is_ignored() -> None:
-    """Zero bytes behind a member, which some senders add, are no member."""
+    """Zero bytes behind a member, which some senders add, are not a member."""
     for padding in (1, 511, 100_000):
         assert read(gzip.compress(TEXT) + bytes(padding), "gzip") == TEXT
     assert read(gzip.compress(TEXT) + bytes(9) + gzip.compress(b"more"), "gzip") == TEXT + b"more"
@@ -270,7 +270,7 @@ def test_a_body_alone_may_have_all_it_needs(encoding: str) -> None:
 
 
 def test_a_client_that_leaves_is_told_apart() -> None:
-    """A connection that ends before its body is no malformed body, and the received part is freed."""
+    """A connection that ends before its body is not a malformed body, and the received part is freed."""
     budget = ByteBudget(a_limit(MANY))
     body = HeldBody(budget)
     messages: list[dict[str, Any]] = [{"type": "http.request", "body": b"abc", "more_body": True}]

@@ -222,7 +222,7 @@ def test_modules_beside_the_packages_belong_to_what_imports_them() -> None:
 
 
 def test_data_of_the_product_belongs_to_subjects_that_build_on_its_package() -> None:
-    """Prices and prompts are no modules, so the graph does not name them; views belong to every store."""
+    """Prices and prompts are not modules, so the graph does not name them; views belong to every store."""
     live = ("tests/test_jobs.py", ("collector/live",))
     assert after("evaluators/prompts/llm_judge.txt").concern("costly", *live)
     assert after("collector/conventions/prices.toml").concern("costly", *live)

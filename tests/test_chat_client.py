@@ -445,7 +445,7 @@ def test_nobody_there_is_unreachable() -> None:
 
 
 def test_a_connection_that_ends_half_way_is_unreachable() -> None:
-    """Half a body is no answer, even if the received part is valid JSON."""
+    """Half a body is not an answer, even if the received part is valid JSON."""
     assert failure(HalfSends(b'{"choices": []}'), attempts=1).kind == "unreachable"
 
 

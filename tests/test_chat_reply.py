@@ -402,7 +402,7 @@ def test_a_quotation_is_no_verdict(reply: str, judged: str) -> None:
     ],
 )
 def test_what_is_quoted_or_no_list_is_no_verdict(reply: str, required: Collection[str], judged: str) -> None:
-    """Values are compared by letters, numbers and members; a key twice anywhere and a box of a list are no verdict."""
+    """Values are compared by letters, numbers and members; a duplicate key and a box of a list are not a verdict."""
     assert read(reply, required, judged) == "bad_reply"
 
 
@@ -466,7 +466,7 @@ def test_a_part_of_a_verdict_is_a_quotation(reply: str, judged: str) -> None:
     ],
 )
 def test_what_is_judged_may_speak_of_verdicts(judged: str) -> None:
-    """Other objects, and the words of a verdict outside of one, are no quotation."""
+    """Other objects, and the words of a verdict outside of one, are not a quotation."""
     assert read(QUOTED, SCORE, judged) == {"reason": "great", "score": 1}
 
 

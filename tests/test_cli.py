@@ -240,7 +240,7 @@ def test_every_command_that_asks_a_server_takes_it_from_the_environment() -> Non
 
 
 def test_bad_settings_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable that is no setting is named."""
+    """A variable that is not a setting is named."""
     monkeypatch.setattr(client, "DEFAULT_SERVER", f"http://127.0.0.1:{unused_port()}")
     result = run("traces", "list", env={"TRACEJURY_DTAA": "x"})
     assert result.exit_code == 1
@@ -405,12 +405,12 @@ def test_serve_says_when_it_is_ready_and_stops_when_told(tmp_path: Path) -> None
         assert process.stdout is not None
         assert process.stderr is not None
         ready = json.loads(process.stdout.readline())
-        announcement = next(line for line in process.stderr if "A sample arrived" in line)
+        announcement = next(line for line in process.stderr if "Sample received" in line)
         listed = run("traces", "list", "--data", tmp_path / "data").stdout
         process.send_signal(signal.SIGTERM)
         rest, _ = process.communicate(timeout=60)
     assert ready["event"] == "ready"
     assert {"grpc", "otlp_http", "http", "data"} <= ready.keys()
-    assert "11 spans over gRPC and 4 over HTTP" in announcement
+    assert "11 spans over gRPC, 4 over HTTP" in announcement
     assert "support-agent" in listed
     assert (process.returncode, rest) == (0, "")

@@ -304,7 +304,7 @@ def test_user_data_are_unchanged(value: object, arguments: dict[str, object]) ->
 
 
 def test_what_utf_8_cannot_carry_reaches_the_program() -> None:
-    """Half a surrogate pair, which JSON can write, is no reason to fail."""
+    """Half a surrogate pair, which JSON can write, is not a reason to fail."""
     assert payload({"inputs": {"input": "\ud800"}})["question"] == "\ud800"
 
 

@@ -244,7 +244,7 @@ def test_a_rule_whose_judge_has_no_key_is_shown_as_what_it_is(tmp_path: Path) ->
         assert answer.json()["problem"] == problem
         listed, status, status_page, rules_page, rule_page = shown(server)
         assert f"helpful judges nothing: {problem}" in listed
-        assert "1 rule in force, 0 disabled, 1 judges nothing" in status
+        assert "1 active rule, 0 disabled, 1 judges nothing" in status
         assert f"helpful judges nothing: {problem}" in status
         assert all("NO_SUCH_KEY" in page for page in (status_page, rule_page))
         assert "evaluates nothing" in rules_page

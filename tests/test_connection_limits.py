@@ -305,7 +305,7 @@ def test_calls_past_their_deadline_refuse_no_empty_address(tmp_path: Path) -> No
 
 
 def test_limits_hold_after_a_fault_of_the_guard(caplog: pytest.LogCaptureFixture) -> None:
-    """A text that is no address among those refused is logged once, and connections above the limit are closed."""
+    """A text that is not an address among those refused is logged once, and connections above the limit are closed."""
     limits = ConnectionLimits(total=100, per_address=2)
     calls, port = ConnectionCalls(), unused_port()
     for _ in range(200):

@@ -77,7 +77,7 @@ def test_what_is_left_of_an_alert_is_told_once_people_have_voted(history: Histor
 
 
 def test_labels_count_for_the_service_whose_results_they_are_of(history: History) -> None:
-    """Two services have releases of the same names: the labels of one are no labels of the other's releases."""
+    """Two services have releases of the same names: the labels of one are not labels of the other's releases."""
     rule = Rule(history.running, "kind answers")
     source, now = random.Random(11), dt.datetime.now(dt.UTC).replace(tzinfo=None)
     for release, level, ago in (("2.0", 0.7, 2), ("2.1", 0.4, 1)):

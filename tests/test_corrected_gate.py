@@ -72,7 +72,7 @@ def test_a_loss_that_people_see_survives(api: Offline) -> None:
     assert (corrected["evaluator"], corrected["survives"]) == ("tone", True)
     assert corrected["difference"]["high"] < 0
     assert not any("survive" in each for each in result["warnings"])
-    assert "as people find it" in markdown([result])
+    assert "corrected for judge errors" in markdown([result])
 
 
 def test_a_loss_that_the_judge_made_up_does_not_survive(api: Offline) -> None:

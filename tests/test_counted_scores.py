@@ -119,7 +119,7 @@ def test_what_does_not_count(watched: Watched) -> None:
 
 
 def test_each_author_counts_once_for_a_target(watched: Watched) -> None:
-    """A changed mind is no second result, another author's is; people at the page count like applications."""
+    """A changed mind is not a second result, another author's is; people at the page count like applications."""
     (one,) = watched.traces(1)
     watched.say([one], label="up", author="Ada")
     watched.counted(1)

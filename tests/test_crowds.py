@@ -94,7 +94,7 @@ def test_no_mixture_takes_more_calls_than_there_are_kinds_of_columns(mixture: li
 
 
 def test_a_large_request_of_nothing_is_a_request() -> None:
-    """A request of more than a piece whose fields are all unknown holds nothing, and is no failure."""
+    """A request of more than a piece whose fields are all unknown holds nothing, and is not a failure."""
     (unknown,) = (crowd for crowd in CROWDS if crowd.name == "resource_spans.(unknown) x n")
     assert cost(TRACES, b"\xc0\x3e\x01" * 400_000)[1] == Receipt(accepted=0, rejected=0)
     assert cost(TRACES, unknown.body(400_000))[1] == Receipt(accepted=0, rejected=0)

@@ -210,7 +210,7 @@ def test_any_item_survives_every_format(maps: list[tuple[Any, Any, Any]], form: 
         ("jsonl", '{"question": 1}\n', "line 1: question: unknown key"),
         ("jsonl", "\n \n", "there is no item in it"),
         ("json", '{"examples": [{"input": 1}, 5]}', "example 2: an item is a JSON object"),
-        ("json", '{"rows": []}', "it is no dataset"),
+        ("json", '{"rows": []}', "not a dataset"),
         ("csv", "input,expectedOutput\na,b\n\nc,d,e\n", "line 4: 3 cells, and the header has 2"),
         ("csv", 'input\n"a\nb"\nc"d\n', "line 4: a quote is not closed"),
         ("csv", 'input,x\nc"d"e,1\n', "line 2: a quote stands inside of a cell"),

@@ -328,7 +328,7 @@ def test_every_kind_of_fault_is_named() -> None:
 
 
 def with_bad_utf8(place: Callable[[Span], Any]) -> bytes:
-    """Return three spans, the second of which holds bytes that are no UTF-8, in a field named by `place`."""
+    """Return three spans, the second of which holds bytes that are not UTF-8, in a field named by `place`."""
     request = an_export(3)
     place(flat(request)[1][2])
     body = request.SerializeToString()
@@ -441,7 +441,7 @@ def test_a_resource_that_cannot_be_decoded_makes_its_request_malformed() -> None
 
 @pytest.mark.parametrize("position", range(4))
 def test_a_malformed_request_fails_alone(position: int) -> None:
-    """In a group, the request that is no protobuf fails and the spans of the others are stored, in order."""
+    """In a group, the request that is not protobuf fails and the spans of the others are stored, in order."""
     bodies = [an_export(2, first=2 * number).SerializeToString() for number in range(3)]
     bodies.insert(position, b"\x0a\xff")
     result = group(*bodies)
@@ -662,7 +662,7 @@ def test_faults_of_a_large_request_are_told_like_those_of_a_small_one() -> None:
 
 
 def test_a_span_that_cannot_be_decoded_is_rejected_alone_in_a_large_request() -> None:
-    """In a request of megabytes, too, text that is no UTF-8 costs its span alone, which is named by its place."""
+    """In a request of megabytes, too, text that is not UTF-8 costs its span alone, which is named by its place."""
     request = a_large_request(3000)
     flat(request)[2500][2].trace_state = "!bad!"
     (receipt,) = group(request.SerializeToString().replace(b"!bad!", b"\xff\xfe\xfd\xfc\xfb")).outcomes

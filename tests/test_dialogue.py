@@ -194,7 +194,7 @@ def test_pictures_that_are_not_sent_are_told(protocol: Protocol, talk: list[Mess
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_somebody_has_to_ask(protocol: Protocol) -> None:
-    """A system's message alone is no conversation."""
+    """A system's message alone is not a conversation."""
     with pytest.raises(NotSendable, match="a message of a user"):
         request_of(protocol, TALK[:1])
 

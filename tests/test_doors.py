@@ -41,7 +41,7 @@ pytestmark = pytest.mark.costly(
 )
 
 BROKEN = {
-    "bytes that are no protobuf": b"\xff" * 40,
+    "bytes that are not protobuf": b"\xff" * 40,
     "a field that is cut off": b"\x0a\x7f\x0a",
     "text": b"hello",
     "a field of the wrong kind": b"\x08\x01\x0a\x05hello",
@@ -153,7 +153,7 @@ def test_empty_requests_succeed(server: Live, body: bytes) -> None:
 
 @pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
 def test_broken_protobuf_is_the_senders_fault(server: Live, body: bytes) -> None:
-    """Bytes that are no request are 400 or INVALID_ARGUMENT with a BadRequest detail, and never to be sent again."""
+    """Bytes that are not a request are 400 or INVALID_ARGUMENT with a BadRequest detail, and never to be sent again."""
     reply = post(server, body)
     assert (reply.status_code, "retry-after" in reply.headers) == (400, False)
     over_http, over_grpc = error_of(reply, PROTOBUF), failed_call(server, body)
@@ -167,7 +167,7 @@ def test_broken_protobuf_is_the_senders_fault(server: Live, body: bytes) -> None
 
 @pytest.mark.parametrize("body", BROKEN_JSON.values(), ids=BROKEN_JSON)
 def test_broken_json_is_the_senders_fault(server: Live, body: bytes) -> None:
-    """A body that is no OTLP/JSON is 400 with a `google.rpc.Status` in JSON, and no stack trace in the log."""
+    """A body that is not OTLP/JSON is 400 with a `google.rpc.Status` in JSON, and no stack trace in the log."""
     reply = post(server, body, kind=JSON)
     assert reply.status_code == 400
     assert error_of(reply, JSON).message
@@ -423,7 +423,7 @@ def test_a_full_queue_says_when_to_come_back(tmp_path: Path, source: random.Rand
 
 
 def test_a_database_that_is_behind_says_when_to_come_back(tmp_path: Path, source: random.Random) -> None:
-    """When too much waits for its commit, new spans are refused; that is no reason to send the server no requests."""
+    """While too much waits for its commit, the server refuses new spans, and is still ready for other requests."""
     env = {"TRACEJURY_BACKLOG_BYTES": 1024, "TRACEJURY_COMMIT_INTERVAL_MS": 10_000}
     with a_live_server(tmp_path / "data", env=env) as server:
         assert post(server, a_batch(source, 20).body).status_code == 200

@@ -268,7 +268,7 @@ def a_span(number: int, name: str, arguments: object, result: object, **more: ob
 
 
 def the_weather_run(city: str) -> list[dict[str, Any]]:
-    """Return two tool calls in a wrapper of content, the later one printed first, and a span that is no call."""
+    """Return two tool calls in a wrapper of content, the later one printed first, and a span that is not a call."""
     return [
         a_span(2, "get_humidity", {"city": city}, {"content": {"humidity": 65}}),
         a_span(1, "get_temperature", {"city": city}, {"content": {"temperature": 25.0, "unit": "fahrenheit"}}),
@@ -438,7 +438,7 @@ def test_set_that_judges_nothing_is_no_green(weather: Weather) -> None:
 
 
 def test_item_without_a_run_is_a_failure(weather: Weather) -> None:
-    """A run that is missing is no bad run, and no green."""
+    """A missing run is neither a failed nor a passed run."""
     weather.write_set(an_item("tokyo", "Tokyo"), an_item("paris", "Paris"), evaluatorRefs=REFS)
     weather.write_run("tokyo", the_weather_run("Tokyo"))
     result = weather.judge()

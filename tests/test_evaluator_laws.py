@@ -210,7 +210,7 @@ def test_paths_are_total(text: str, value: object) -> None:
     for part in ("inputs", "actualOutputs", "expectedOutputs", "metadata")
 }))  # fmt: skip
 def test_any_case_has_an_outcome(case: dict[str, Any]) -> None:
-    """Whatever a case holds, each evaluator ends in a verdict or in a failure that is no accident of its own."""
+    """Whatever a case holds, each evaluator ends in a verdict or in a failure that is not an accident of its own."""
     needed: dict[str, dict[str, Any]] = {
         "regex": {"pattern": "a"},
         "length": {"maximumOutputLength": 3},

@@ -97,9 +97,9 @@ def test_scenarios_of_a_dataset_are_had(server: Offline, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "plan, message",
     [
-        ({"task": {"command": ["x"]}, "dataset": "a.jsonl"}, "needs a task, or a simulation"),
-        ({"simulation": None}, "needs a task, or a simulation"),
-        ({"simulation": None, "task": {"command": ["x"]}}, "a task needs one"),
+        ({"task": {"command": ["x"]}, "dataset": "a.jsonl"}, "needs either a task or a simulation"),
+        ({"simulation": None}, "needs either a task or a simulation"),
+        ({"simulation": None, "task": {"command": ["x"]}}, "dataset: required with a task"),
         ({"simulation": "nowhere.yaml"}, "simulation: nowhere.yaml: No such file"),
         ({"simulation": "experiment.yaml"}, "simulation: experiment.yaml: "),
         ({"linkTraces": True}, "a trace of its own"),

@@ -276,7 +276,7 @@ def test_a_run_that_was_cut_off_goes_on(server: Offline, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "wrong, message",
     [
-        ({"task": {}}, "needs a command or a url"),
+        ({"task": {}}, "needs either a command or a url"),
         ({"task": {"url": "http://localhost/", "environment": {}}}, "environment: not used with a url"),
         ({"task": {"url": "http://localhost/", "headersFrom": {"a": "NO_SUCH_VARIABLE"}}}, "NO_SUCH_VARIABLE"),
         ({"evaluators": ["exact"]}, "exact"),

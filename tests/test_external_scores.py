@@ -88,7 +88,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=list(CASES))
 def test_what_an_event_says_is_what_its_row_says(store: Store, number: int) -> None:
-    """A common label is a verdict, errors and values that are no numbers are failures, and an empty event is a skip."""
+    """A common label is a verdict, errors and non-numeric values are failures, and an empty event is a skip."""
     (_, expected) = list(CASES.values())[number]
     statement = f"SELECT outcome, score, passed, label FROM evaluations WHERE trace_id = '{trace_id(number)}'"
     assert rows(store, statement) == [expected]
@@ -164,7 +164,7 @@ def test_every_door_takes_scores_and_everybody_sees_them(server: Running) -> Non
 
 
 def test_a_failed_event_is_no_verdict_on_any_face(server: Running) -> None:
-    """Terminal, JSON and page show that a failed event is no verdict, and the terminal does not show its label."""
+    """Terminal, JSON and page show that a failed event is not a verdict, and the terminal does not show its label."""
     failed = [
         a_score("nan", float("nan"), {LABEL: "pass"}),
         a_score("broke", more={"error.type": "Timeout"}),

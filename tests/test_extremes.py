@@ -268,7 +268,7 @@ def numbers_for(name: str, kind: str, path: str) -> Sequence[str]:
 
 @pytest.mark.property
 def test_every_parameter_takes_numbers_at_their_extremes(filled: Tenancy) -> None:
-    """Whatever a query parameter is given, an answer is no server error."""
+    """Whatever a query parameter is given, an answer is not a server error."""
     failed = {}
     for template, operations in the_document()["paths"].items():
         for parameter in operations.get("get", {}).get("parameters", []):
@@ -292,7 +292,7 @@ def test_every_parameter_takes_numbers_at_their_extremes(filled: Tenancy) -> Non
 
 @pytest.mark.property
 def test_every_path_takes_numbers_at_their_extremes(filled: Tenancy) -> None:
-    """Whatever stands in an address in place of a number, an answer is no server error."""
+    """Whatever stands in an address in place of a number, an answer is not a server error."""
     failed = {}
     for template in GET_ROUTES:
         for name in re.findall(r"\{(\w+)\}", template):

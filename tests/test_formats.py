@@ -55,7 +55,7 @@ def test_any_text_has_an_answer(text: str) -> None:
 
 
 def test_the_drafts_that_know_iris_check_them() -> None:
-    """The drafts since the seventh know both formats; a value that is no text is of every format."""
+    """The drafts since the seventh know both formats; a value that is not a text is of every format."""
     for kind in (Draft7Validator, Draft202012Validator):
         schema = {
             "properties": {"iri": {"format": "iri"}, "ref": {"format": "iri-reference"}, "ip": {"format": "ipv4"}}

@@ -287,13 +287,13 @@ def test_an_evaluator_that_judged_nothing_in_the_baseline_is_no_loss(desk: Desk)
     [
         ({"formatVersion": 2}, "format 2 is not known"),
         ({"items": []}, "a list 'items' is needed"),
-        ({"items": [{"key": "seven", "evaluators": [{"name": "a", "score": 1}]}]}, "no key of an item"),
+        ({"items": [{"key": "seven", "evaluators": [{"name": "a", "score": 1}]}]}, "not a key of an item"),
         ({"items": [{"key": "item-0", "evaluators": []}]}, "a list 'evaluators' is needed"),
         ({"items": [{"key": "item-0", "evaluators": [{"name": "a", "score": 1}]}] * 2}, "twice"),
-        ({"items": [{"key": "item-0", "evaluators": [{"name": "a", "score": "1"}]}]}, "no finite number"),
+        ({"items": [{"key": "item-0", "evaluators": [{"name": "a", "score": "1"}]}]}, "not a finite number"),
         (
             {"items": [{"key": "item-0", "evaluators": [{"name": "a", "scores": [1, None], "outcomes": ["scored"]}]}]},
-            "as long as scores",
+            "the same length as scores",
         ),
         ({"pairing": "dataset_item_id"}, "paired by"),
     ],
@@ -317,7 +317,7 @@ def test_a_baseline_that_says_nonsense_is_refused(desk: Desk, change: dict[str, 
             {**an_export(1, better="lower"), "items": an_export(1)["items"] + an_export(1, better="lower")["items"]},
             "another",
         ),
-        (an_export("1"), "no finite number"),
+        (an_export("1"), "not a finite number"),
         (an_export(1, outcome="lost"), "outcome is"),
         ("[" * 100_000, "recursion"),
     ],
@@ -336,7 +336,7 @@ def test_another_fingerprint_is_not_compared(desk: Desk) -> None:
 
 
 def test_nan_does_not_pass(desk: Desk) -> None:
-    """Scores of NaN are failures that are counted, and enough of them are no pass."""
+    """Scores of NaN are failures that are counted, and enough of them are not a pass."""
     desk.gate(an_export(*[1] * 100))
     desk.gate(an_export(*[float("nan")] * 12, *[1] * 88), env=CI)
     verdict = desk.verdict()

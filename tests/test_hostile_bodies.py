@@ -170,7 +170,7 @@ def test_a_form_of_escapes_takes_little_memory() -> None:
 
 
 def test_a_client_that_leaves_is_no_unexpected_failure(api: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
-    """Half a body is no line of the log."""
+    """Half a body is not a line of the log."""
     with caplog.at_level(logging.INFO):
         for path in ("/api/v1/sql", "/api/v1/scores", "/sign-in", "/api/v1/datasets"):
             kind = "application/x-www-form-urlencoded" if path == "/sign-in" else "application/json"
@@ -197,7 +197,7 @@ def test_a_body_of_single_bytes_ends_its_connection(api: httpx.Client) -> None:
 
 
 def test_a_client_that_leaves_the_protocol_is_no_failure(api: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
-    """Half a message is no line of the log, though the protocol has an application of its own."""
+    """Half a message is not a line of the log, though the protocol has an application of its own."""
     headers = {"accept": "application/json, text/event-stream"}
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     assert api.post("/mcp", json=ping, headers=headers).status_code == 200

@@ -47,7 +47,7 @@ ARGUMENTS = (
     "\udc80 half",
     "--",
 )
-"""What an argument of a process can be; a byte that is no UTF-8 arrives as half of a surrogate pair."""
+"""What an argument of a process can be; a byte that is not UTF-8 arrives as half of a surrogate pair."""
 
 STARTING = {("serve",), ("mcp", "install")}
 """Commands that go on, or write into the home directory."""
@@ -221,7 +221,7 @@ def test_a_command_names_the_argument_that_is_wrong(walk: Walk, called: tuple[st
     "storage",
 )
 def test_no_tool_fails(walk: Walk, failed: list[str]) -> None:
-    """Whatever an argument of a tool of the protocol for models is, the answer is no internal error."""
+    """Whatever an argument of a tool of the protocol for models is, the answer is not an internal error."""
     for tool in TOOLS:
         schema = tool.arguments.model_json_schema()
         whole = example(schema, schema.get("$defs", {}), walk.ids)
@@ -376,7 +376,7 @@ class _Screen(StringIO):
 
 @pytest.mark.costly("collector/api", "collector/cli", "collector/escaping.py")
 def test_no_command_prints_what_a_terminal_obeys(walk: Walk, failed: list[str]) -> None:
-    """Names and texts that hold escape sequences reach a terminal spelled out, whatever command prints them."""
+    """Names and texts that hold escape sequences reach a terminal escaped, whatever command prints them."""
     for name, body in BODIES.items():
         method, _, path = name.partition(" ")
         text = json.dumps(body).replace("extreme", json.dumps(EVIL)[1:-1])

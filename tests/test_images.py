@@ -108,7 +108,7 @@ def test_a_raster_image_is_what_its_bytes_say(content: bytes, kind: str) -> None
     ids=str,
 )
 def test_nothing_else_is_an_image(part: dict[str, Any]) -> None:
-    """Active content, references to other hosts, broken data and other media are no images."""
+    """Active content, references to other hosts, broken data and other media are not images."""
     assert image_of(part) is None
     assert media_of(part).title
 

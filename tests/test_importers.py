@@ -282,8 +282,8 @@ def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
         ("openai-evals", "d.jsonl", OPENAI_LOG, "line 1: it is the log of a run; import the samples"),
         ("openai-evals", "d.json", {"id": "eval_1"}, "it holds no rows"),
         ("langfuse", "d.json", {"data": []}, "there is no item in it"),
-        ("promptfoo", "d.yaml", "tests: [{vars: {q: 1}, metadata: x}]", "test 1: assert is a list, and metadata is"),
-        ("promptfoo", "d.yaml", "{tests: [{vars: {q: 1}}], defaultTest: {assert: 5}}", "test 1: assert is a list"),
+        ("promptfoo", "d.yaml", "tests: [{vars: {q: 1}, metadata: x}]", "test 1: assert must be a list, and metadata"),
+        ("promptfoo", "d.yaml", "{tests: [{vars: {q: 1}}], defaultTest: {assert: 5}}", "test 1: assert must be a list"),
         ("promptfoo", "d.yaml", "results: [{testCase: {vars: {q: 2024-01-01, 5: a}}}]", "test 1: "),
         ("deepeval", "d.json", [{"input": "x", "additional_metadata": "y" * 10}, {"input": 1e400}], "not JSON"),
     ],
@@ -400,7 +400,7 @@ def test_results_of_promptfoo_are_its_tests(tmp_path: Path) -> None:
 
 
 def test_variables_in_files_are_what_promptfoo_made_of_them(tmp_path: Path) -> None:
-    """Texts, YAML, patterns and whole files of variables; a list that is no list of texts is one value."""
+    """Texts, YAML, patterns and whole files of variables; a list that is not a list of texts is one value."""
     text, bob, eve, whole, numbers = written("promptfoo", "named/promptfooconfig.yaml")
     assert text["inputs"] == {"name": "Ann", "question": 'what "now", then?'}
     assert text["expectedOutputs"] == {"output": 'what "now", then?, Ann'}
@@ -524,4 +524,4 @@ def test_the_command_imports_what_a_tool_wrote(api: Offline, tmp_path: Path) -> 
     assert (left.exit_code, "left out: 1 without an input: item 3" in left.output) == (0, True), left.output
     file.write_text("[1]", encoding="utf-8")
     wrong = CliRunner().invoke(main, command)
-    assert (wrong.exit_code, "item 1: an item is an object" in wrong.output) == (1, True)
+    assert (wrong.exit_code, "item 1: an item must be an object" in wrong.output) == (1, True)

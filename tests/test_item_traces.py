@@ -138,7 +138,7 @@ def test_limits_of_a_run_are_checked_by_the_numbers_of_its_trace(api: Offline) -
 
 
 def test_content_that_a_trace_did_not_record_is_skipped(api: Offline) -> None:
-    """Results that were not captured are no failure of the evaluation."""
+    """Results that were not captured are not a failure of the evaluation."""
     trace = trace_id()
     store(api, trace, AGENT, TOOL)
     (result,) = judged(api, {"traceId": trace}, **TOOL_ERROR)

@@ -212,7 +212,7 @@ def test_a_search_of_v3_finds_by_each_of_its_parameters(jaeger: httpx.Client) ->
     )
     assert search_v3(jaeger, startTimeMin=instant(500_000_000)) == [3, 2]
     assert search_v3(jaeger, startTimeMax=instant(2)) == [1]
-    assert search_v3(jaeger, startTimeMax=instant(1)) == []  # the end is no part of the window
+    assert search_v3(jaeger, startTimeMax=instant(1)) == []  # the end is not part of the window
     assert search_v3(jaeger, startTimeMin=instant(1), startTimeMax=instant(2), operationName="root") == [1]
     assert search_v3(jaeger, serviceName="nobody") == []
 

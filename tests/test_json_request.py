@@ -333,7 +333,7 @@ def test_a_bad_value_is_named_by_its_path(document: object, message: str) -> Non
     [b"", b"{", b"nonsense", b"\xff\xfe\xfd", b'{"resourceSpans": [{"schemaUrl": "\xff"}]}', b"{} {}", b"\0", b"'"],
 )
 def test_what_is_not_json_is_said_to_be_not_json(body: bytes) -> None:
-    """Bytes that are no JSON are refused as such."""
+    """Bytes that are not JSON are refused as such."""
     assert fault(body).startswith("not JSON: ")
 
 

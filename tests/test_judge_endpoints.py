@@ -330,7 +330,7 @@ def test_a_filter_is_read_in_the_words_of_each_provider(server: ModelServer, sta
     ],
 )
 def test_what_only_looks_like_a_filter_is_none(server: ModelServer, status: int, body: object, outcome: str) -> None:
-    """Keys that are refused, echoes of the request and limits of rates are no content filter."""
+    """Keys that are refused, echoes of the request and limits of rates are not a content filter."""
     server.script = lambda _: Status(status, json.dumps(body).encode())
     assert judge(server, "CHAT_COMPLETIONS", [], times=1)[0] == outcome
 

@@ -1,4 +1,4 @@
-"""Whatever a case holds and a judge answers, a judge's evaluator ends in an outcome that is no accident of its own."""
+"""Whatever a case holds and a judge answers, a judge's evaluator ends in a documented outcome."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -94,7 +94,10 @@ def test_a_template_says_how_to_judge() -> None:
         ("version: 1\n[user]\n{{data}}", "must have a section [system]"),
         ("version: 1\n[system]\n\n[user]\n{{data}}", "must say what is to be judged"),
         ("version: 1\n[system]\nJudge {{actual_output}}", "{{actual_output}} goes into [user]"),
-        ("version: 1\n[system]\nJudge {{nonsense}}", "{{nonsense}} is no place; places here are {{criteria}}"),
+        (
+            "version: 1\n[system]\nJudge {{nonsense}}",
+            "{{nonsense}} is not a placeholder; placeholders here are {{criteria}}",
+        ),
         ("version: 1\n[system]\nJudge\n[user]\n{{input}}", "{{input}} goes into [user] and needs its part in"),
         ("version: 1\n[system]\nJudge\n[user]\nnothing", "must have a place {{actual_output}}, or {{data}}"),
     ],

@@ -186,7 +186,7 @@ def test_kills_while_traces_are_erased_leave_no_text(folder: Place, tmp_path: Pa
 
 @pytest.mark.parametrize("place", ["s3"], indirect=True)  # a directory is not away
 def test_a_deletion_waits_for_a_lake_that_is_away(place: Place, tmp_path: Path) -> None:
-    """While the store is away a deletion is not done, says why, and leaves nothing visible of what was here."""
+    """While the store is unavailable, a deletion is not done, says why, and leaves nothing visible of what was here."""
     with days(tmp_path / "data", place) as made:
         made.send(0, a_secret_trace(0, 0), a_trace(1, 0))
         made.send(3, a_secret_trace(2, 3))

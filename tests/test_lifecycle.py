@@ -385,7 +385,7 @@ def test_an_interrupted_start_ends(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_request_that_outlasts_the_stop_is_told_to_come_again(tmp_path: Path) -> None:
-    """A request cut off by the shutdown deadline is told to retry, and is no internal error."""
+    """A request cut off by the shutdown deadline is told to retry, and is not an internal error."""
     with ThreadPoolExecutor(1) as pool:
         with a_server(tmp_path / "data", shutdown_seconds=1) as server:
             server.store._writer.ask(lambda _: time.sleep(4), 0)

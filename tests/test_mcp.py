@@ -472,7 +472,7 @@ def test_the_configuration_of_clients_is_printed(client: str, flags: list[str]) 
 
 
 def test_the_configuration_is_written_beside_what_is_there(tmp_path: Any) -> None:
-    """Other servers stay; a file that is no JSON is left as it is."""
+    """Other servers stay; a file that is not JSON is left as it is."""
     path = tmp_path / "mcp.json"
     path.write_text('{"mcpServers": {"other": {"command": "x"}}, "theme": "dark"}', encoding="utf-8")
     assert run("mcp", "install", "cursor", "--write", path).exit_code == 0

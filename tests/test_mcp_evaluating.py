@@ -165,7 +165,7 @@ def test_an_application_that_always_crashes_has_no_pass_rate(server: McpServer) 
     [
         ({"dataset_path": DATASET}, "give `outputs`"),
         ({"dataset_path": "unheard", "outputs": outputs("0")}, "there is no dataset 'unheard'"),
-        ({"dataset_path": f"{DATASET}@one", "outputs": outputs("0")}, "'one' is no version"),
+        ({"dataset_path": f"{DATASET}@one", "outputs": outputs("0")}, "'one' is not a version"),
         (
             {"dataset_path": DATASET, "outputs": [{"item_id": "sum-9", "output": "1"}]},
             "has no items sum-9; it begins with",
@@ -230,7 +230,7 @@ def test_a_judge_that_fails_on_some_items_is_a_problem(
     made = server.content("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "two"), **by)
     assert (made["pass_rate"], made["pass_count"], made["not_evaluated_count"]) == (1, 1, 1)
     assert (
-        "1 of 2 items have no verdict and are no part of the rate; the first: LLM Judge: bad_reply" in made["problem"]
+        "1 of 2 items have no verdict and are not part of the rate; the first: LLM Judge: bad_reply" in made["problem"]
     )
 
 
@@ -381,7 +381,7 @@ def test_a_file_of_the_user_is_evaluated_on_his_machine(server: McpServer, tmp_p
         ".hidden.jsonl": "hidden",
         "./secret.txt": "there is no file",
         "none.json": "there is no file",
-        "package.json": "it is no dataset",
+        "package.json": "not a dataset",
         "large.jsonl": "larger than 4 MiB",
         "many.csv": "more than 1,000 items",
     }

@@ -552,7 +552,7 @@ def test_the_command_line_applies_a_file_and_lists_what_is_watched(server: Runni
 def test_a_file_that_holds_no_monitors_is_refused_with_the_reason(
     server: Running, tmp_path: Path, content: bytes, why: str
 ) -> None:
-    """`apply` names the fault of a file that is no YAML, no UTF-8 or no list, or holds a date, which is a text."""
+    """`apply` names the fault of a file that is not YAML, not UTF-8 or not a list, or holds a date, which is a text."""
     file = tmp_path / "monitors.yaml"
     file.write_bytes(content)
     result = run("metric-monitors", "apply", file, "--server", f"http://{server.http}")

@@ -141,7 +141,7 @@ def test_an_answer_is_read_so_far(monkeypatch: pytest.MonkeyPatch, way: str, len
 
 @pytest.mark.parametrize("answer", [b"", OK[:-1], b"HTTP/1.1 200", b"\x00\xff not http\r\n\r\n"])
 def test_what_ends_half_way_is_unreachable(monkeypatch: pytest.MonkeyPatch, way: str, answer: bytes) -> None:
-    """Nothing, half an answer and garbage are no answers."""
+    """Nothing, half an answer and garbage are not answers."""
     assert isinstance(used([answer], fails, monkeypatch, way=way, closes=True), EndpointUnreachable)
 
 

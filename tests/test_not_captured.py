@@ -385,7 +385,7 @@ def assert_nothing_is_judged(case: Case) -> None:
 
 @pytest.mark.parametrize("library", sorted(WITH_CAPTURE_OFF))
 def test_parts_without_content_and_marks_of_redactions_are_not_captured(library: str) -> None:
-    """Messages, calls and results with only a type or name, and redaction marks in place of values, are no content."""
+    """Messages, calls and results with only a type or name, and redaction marks in place of values, are not content."""
     assert_nothing_is_judged(hollow_case(library))
 
 
@@ -459,7 +459,7 @@ RETRIEVERS: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.mark.parametrize("attributes", RETRIEVERS.values(), ids=RETRIEVERS)
 def test_an_empty_list_is_a_result_of_a_retriever_alone(attributes: Mapping[str, Any]) -> None:
-    """A retriever that ended well and recorded an empty list found nothing; of others that is no record."""
+    """A retriever that ended well and recorded an empty list found nothing; of others that is not a record."""
     spans = [a_span(attributes), a_span(attributes, status_code=2)]
     spans.append(a_span({"openinference.span.kind": "LLM", "output.value": "[]"}))
     memory = {"span.type": "memory", "memory.semantic": False, "output": "[]"}

@@ -66,7 +66,7 @@ def test_a_paused_server_gives_no_sign_of_life(tmp_path: Path, manager: socket.s
 
 
 def test_the_watchdog_of_another_process_is_not_fed(tmp_path: Path, manager: socket.socket) -> None:
-    """A value for another process, or not in microseconds, is passed over; a missing listener is no error."""
+    """A value for another process, or not in microseconds, is passed over; a missing listener is not an error."""
     env = {"NOTIFY_SOCKET": tmp_path / "notify", "WATCHDOG_USEC": 300_000, "WATCHDOG_PID": 1}
     with a_live_server(tmp_path / "data", env=env) as server:
         assert states_until(manager, "READY=1") == ["READY=1"]

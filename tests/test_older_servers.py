@@ -71,4 +71,4 @@ def test_the_status_of_the_first_release_is_printed(tmp_path: Path) -> None:
         del status[part][name]
     with a_server_that_answers(status) as url:
         printed = run("status", "--server", url)
-    assert (printed.exit_code, "0 rules in force" in printed.output) == (0, True)
+    assert (printed.exit_code, "0 active rules" in printed.output) == (0, True)

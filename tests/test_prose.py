@@ -35,6 +35,14 @@ from tests.source_tree import PACKAGES, ROOT
         ('def close():\n    """End the stream unless somebody reads it."""', ["people"]),
         ("x = 1  # nobody reads it", ["people"]),
         ('x = "nobody reads it"', []),
+        ('def read():\n    """Refuse a text that is no number."""', ["is-no"]),
+        ("x = 1  # it is no number", ["is-no"]),
+        ("x = 1  # it is no longer a number, which is no wider than that; there is no number", []),
+        ('Field(description="What came out.")', ["description"]),
+        ('option(help=f"Why {name} waits.")', ["description"]),
+        ('doc("They wait.")', ["description"]),
+        ('Field(description="The output.", title="Why it waits.")', []),
+        ('dataset(description="What users ask.")', []),
         ("told = 1", ["data"]),
         ("def read(rows_found): pass", ["data"]),
         ("self.asked = 1", ["data"]),
@@ -60,11 +68,12 @@ _WORDS = "A " + " ".join(["word"] * 24)
         (f"[One more {_WORDS}](a.md).", [("long", 1)]),
         (f"- {_WORDS}\n- {_WORDS}\n2. {_WORDS}", []),
         (f"# {_WORDS} {_WORDS}\n| {_WORDS} | {_WORDS} |\n```sh\n{_WORDS} {_WORDS}\n```\nOne\n{_WORDS}", [("long", 6)]),
+        ("It waits.\nIt is\nno number. It is no longer one.", [("is-no", 2)]),
         ("It waits.\nNobody reads `nobody`.", [("docs-people", 2)]),
     ],
 )
 def test_sentences_of_documents_are_short(text: str, places: list[tuple[str, int]]) -> None:
-    """Code is one word, and the items of a list, headings and tables are no sentences."""
+    """Code is one word, and the items of a list, headings and tables are not sentences."""
     assert list(violations_of_document(text)) == places
 
 

@@ -273,7 +273,7 @@ def test_a_watch_of_nothing_is_silent() -> None:
 
 
 def test_the_evidence_of_the_plain_cases() -> None:
-    """No results are no evidence, equal ones speak against a drop, and ten failures in a row prove it."""
+    """No results are not evidence, equal ones speak against a drop, and ten failures in a row prove it."""
     baseline = Sample.of_passes(460, 500)
     assert log_evidence(NOTHING, NOTHING) <= 0
     assert log_evidence(baseline, NOTHING) <= 0

@@ -254,7 +254,7 @@ def test_json_is_harmless_and_the_same(text: str, pretty: bool) -> None:  # noqa
 
 
 def test_scripts_that_need_joiners_keep_them() -> None:
-    """Text in any language is readable: only what hides or moves is spelled out."""
+    """Text in any language is readable: only characters that hide or move text are escaped."""
     for text in ("你好世界", "👩\u200d👩\u200d👧", "\u0645\u06cc\u200c\u062e\u0648", "naïve “quoted”", "é\u0301"):
         assert one_line(text) == text
 
@@ -415,7 +415,7 @@ def test_every_place_of_the_tree_is_reached() -> None:
 
 
 def test_a_replaced_stream_of_results_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """It compares with nothing, which is no report of 0 results since it began."""
+    """It compares with nothing, which is not a report of 0 results since it began."""
     fields: dict[str, object] = {
         "projectName": "shop", "ruleName": "tone", "fingerprint": "f", "replacedFingerprint": None, "began": "first",
         "since": "2026-11-21T10:00:00Z", "updatedAt": "2026-11-22T10:00:00Z", "measure": "passed", "monitors": [],

@@ -29,7 +29,7 @@ def test_a_result_has_one_word(outcome: str, passed: bool | None, word: str) -> 
 
 
 def test_a_job_that_failed_gave_up() -> None:
-    """The state of a job is no verdict."""
+    """The state of a job is not a verdict."""
     assert (job_word("failed"), job_word("waiting")) == ("gave up", "waiting")
 
 

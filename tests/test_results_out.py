@@ -287,7 +287,7 @@ def test_a_server_that_tells_itself_shows_each_result_once(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_another_server_takes_results_as_scores_and_tells_them_no_further(tmp_path: Path, scheme: str) -> None:
-    """Received scores are no results of its own rules, so two servers that send to each other come to rest."""
+    """Received scores are not results of its own rules, so two servers that send to each other come to rest."""
     (tmp_path / "b").mkdir()
     Database(tmp_path / "b", DatabaseOptions()).close()  # one of its own: copies have one identity
     with a_store(tmp_path / "a") as store, a_server(tmp_path / "b") as server:

@@ -271,7 +271,7 @@ def test_a_reader_keeps_what_it_reads_and_room_comes_back_after_it(tmp_path: Pat
 
 
 def test_a_file_of_another_layout_is_left_alone(tmp_path: Path) -> None:
-    """A file that is no DuckDB file, or names impossible blocks, is refused."""
+    """A file that is not a DuckDB file, or names impossible blocks, is refused."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(3)))
     content = (tmp_path / FILE_NAME).read_bytes()

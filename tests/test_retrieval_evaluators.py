@@ -151,7 +151,7 @@ def test_judge_may_answer_in_words(answer: bool | str, score: float) -> None:  #
 
 
 def test_judge_that_says_neither_is_a_failure() -> None:
-    """An answer that is neither yes nor no is no verdict."""
+    """An answer that is neither yes nor no is not a verdict."""
     judge = ScriptedJudge({"match": "perhaps"})
     error = failure("precision", {"matchingStrategy": "llmBased"}, items(["a"], ["b"]), judge)
     assert error == "bad_reply: the judge's match is neither true nor false: 'perhaps'"

@@ -360,4 +360,4 @@ def test_the_command_line_makes_fills_and_shows_a_queue(api: Offline) -> None:
     assert progress.startswith("1 of 2 done, 1 votes, 0 in review")
     assert "Ada" in progress
     assert run("review", "delete", "of the shell", *where).exit_code == 0
-    assert "is no review queue" in run("review", "delete", "of the shell", *where).output
+    assert "is not a review queue" in run("review", "delete", "of the shell", *where).output

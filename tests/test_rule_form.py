@@ -154,7 +154,7 @@ def test_problems_are_told_beside_their_fields() -> None:
     form = blank_form(evaluator="length")
     keys = ["name", "conditions[3].value", "budget.usdPerDay", "monitor.alpha", "nothing"]
     problems = [Problem(line=1, key=key, message="is wrong") for key in keys]
-    parts = (("maximumOutputLength", "is no number; see 5"), ("threshold", "too high"))
+    parts = (("maximumOutputLength", "is not a number; see 5"), ("threshold", "too high"))
     problem = Problem(line=1, key="config", message="length: two are wrong", parts=parts)
     placed = dict(places([*problems, problem], form))
     assert placed == {
@@ -163,7 +163,7 @@ def test_problems_are_told_beside_their_fields() -> None:
         "usd": "is wrong",
         "more": "monitor.alpha: is wrong",
         "": "nothing: is wrong",
-        "config.maximumOutputLength": "is no number; see 5",
+        "config.maximumOutputLength": "is not a number; see 5",
         "config.threshold": "too high",
     }
 

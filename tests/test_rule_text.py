@@ -404,8 +404,8 @@ def test_the_largest_rules_are_read_back() -> None:
         ('{"name": "a", "name": "b"}', "'name' occurs twice"),
         ('{"name": "a\\u0000"}', r"U\+0000"),
         ('{"name": "\\ud800"}', "surrogate"),
-        ('{"sampleRate": NaN}', "NaN is no number"),
-        ('{"sampleRate": 1e999}', "1e999 is no number"),
+        ('{"sampleRate": NaN}', "NaN is not a number"),
+        ('{"sampleRate": 1e999}', "1e999 is not a number"),
         ('{"sampleRate": ' + "1" * 5000 + "}", "longer than any"),
         ("[" * 60_000, "nested 32 deep"),
         ('{"a":' * 40 + "1" + "}" * 40, "nested 32 deep"),
@@ -480,7 +480,7 @@ def test_what_monitors_are_told_as_usual_is_no_other_rule() -> None:
 
 
 def test_a_new_field_would_change_no_revision() -> None:
-    """Fields at their defaults are no part of the digest."""
+    """Fields at their defaults are not part of the digest."""
     assert set(a_rule().document()) == {"name", "target", "evaluator", "config"}
 
 

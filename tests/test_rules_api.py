@@ -282,7 +282,7 @@ def test_a_rule_can_be_tried_before_it_is_in_force(api: httpx.Client, server: Ru
 
 
 def test_names_are_harmless_on_a_terminal(api: httpx.Client, server: Running) -> None:
-    """Control characters of a rule and its project are spelled out, and come back as they were over the API."""
+    """Control characters of a rule and its project are escaped in output, and unchanged over the API."""
     name, project = "a\x1b[2J\u202eb\n", "p\x07\u2028"
     document = api.post("/projects/p%07%E2%80%A8/trace-eval-rules", json=OURS | {"name": name}).json()
     assert (document["name"], document["project"]) == (name, project)

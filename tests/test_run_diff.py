@@ -254,7 +254,7 @@ def test_a_run_read_as_columns_is_what_its_export_says(api: Offline) -> None:
 
 
 def test_an_evaluator_that_changes_within_a_run_is_refused(api: Offline) -> None:
-    """Scores by two thresholds under one name are no comparison, whichever of the runs has them."""
+    """Scores by two thresholds under one name are not a comparison, whichever of the runs has them."""
     before = stored(api, "changes", {"a": [1.0]})
     after = api.begin(experimentName="changes")
     score_fields = {"name": "exact", "score": 1.0, "fingerprint": "f1"}

@@ -186,7 +186,7 @@ def test_csv_has_the_columns_of_dokimos_and_the_reasons(api: Offline, run: str) 
 
 
 def test_markdown_tells_what_failed(api: Offline, run: str) -> None:
-    """It begins as the seeds say, and what an application said is no markup in it."""
+    """It begins as the seeds say, and what an application said is not markup in it."""
     content = exported(api, run, "markdown")
     lines = content.splitlines()
     assert lines[0] == "# Experiment: qa"

@@ -133,7 +133,7 @@ def judged(api: Offline, experiment: str, *evaluations: dict[str, Any], of: int 
 
 
 def test_a_run_that_no_judge_answered_for_does_not_pass(api: Offline) -> None:
-    """The command exits with 3, with a baseline and without; the version of a failure is no fingerprint."""
+    """The command exits with 3, with a baseline and without; the version of a failure is not a fingerprint."""
     judge = {"name": "judge", "fingerprint": "f1"}
     dead = {"name": "judge", "version": "2", "error": "status 401: bad <key>", "errorKind": "refused"}
     judged(api, "dead", {**judge, "score": 1.0, "threshold": 0.5})

@@ -50,7 +50,7 @@ def an_item(key: object, *scores: dict[str, Any], **more: Any) -> dict[str, Any]
 
 
 def test_a_run_is_shown_with_its_name_and_description(api: Offline) -> None:
-    """As text; what a terminal would obey in them is spelled out."""
+    """As text; characters that would control a terminal are escaped."""
     run_id = api.begin(name="nightly", description="By memory\nand \x1b[31mred")
     lines = run("experiments", "show", run_id, "--server", api.url).stdout.splitlines()
     assert lines[0].endswith(f"run {run_id} (nightly): RUNNING")

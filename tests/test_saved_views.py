@@ -76,7 +76,7 @@ def test_a_view_is_saved_replaced_and_deleted(server: Closed) -> None:
 
 
 def test_a_tenant_has_views_of_its_own(server: Closed) -> None:
-    """It sees its own and the shared ones, changes its own alone, and its names are no others'."""
+    """It sees its own and the shared ones, changes its own alone, and its names are not others'."""
     shared, own = made(server, "of all"), made(server, "of all", key="editor of acme")
     listed = server.ask("GET", ROOT, key=server.keys["viewer of acme"]).json()
     assert {each["id"] for each in listed} >= {shared["id"], own["id"]}

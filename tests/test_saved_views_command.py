@@ -77,7 +77,7 @@ def test_a_view_is_deleted_by_its_name_or_its_id(server: Closed) -> None:
         view = json.loads(command(server, "show", "short lived", "--json").stdout)
         assert command(server, "delete", view[by]).stdout == "short lived is deleted\n"
         gone = command(server, "show", "short lived")
-        assert (gone.exit_code, "short lived is no saved view" in gone.stderr) == (1, True)
+        assert (gone.exit_code, "short lived is not a saved view" in gone.stderr) == (1, True)
 
 
 def test_a_viewer_reads_and_changes_nothing(server: Closed) -> None:

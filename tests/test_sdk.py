@@ -1,4 +1,4 @@
-"""The SDK against the real server: datasets, experiments, and what becomes of items when the server is away."""
+"""The SDK against the real server: datasets, experiments, and items during an outage of the server."""
 
 import asyncio
 import json
@@ -215,7 +215,7 @@ def test_items_that_cannot_be_delivered_are_kept_and_sent_later(
 
 
 def test_without_a_server_an_experiment_runs_all_the_same(dataset: Dataset) -> None:
-    """A server that is away when a run begins costs no result, unless that was to be an error."""
+    """A server that is unavailable when a run begins costs no result, unless that was to be an error."""
     experiment = Experiment("alone", dataset, doubled, [exact], client=away())
     assert experiment.run().pass_rate == pytest.approx(5 / 6, abs=1e-6)
     experiment.spool = None
@@ -227,7 +227,7 @@ def test_without_a_server_an_experiment_runs_all_the_same(dataset: Dataset) -> N
 
 
 def test_a_numbered_version_is_pinned_through_an_outage(client: Client, tmp_path: Path) -> None:
-    """A numbered version is read from the cache if the server is away; `latest` is not, and a 404 is raised."""
+    """A numbered version is read from the cache if the server is unavailable; `latest` is not, and a 404 is raised."""
     pinned = Dataset.load("dataset://qa@1", client=client, cache=tmp_path)
     assert (pinned.version, len(pinned)) == (1, 6)
     latest = Dataset.load("dataset://qa@latest", client=client, cache=tmp_path)
@@ -324,7 +324,7 @@ def test_a_run_that_is_over_does_not_go_on(server: Offline, client: Client, data
 
 
 def test_what_is_no_json_is_reported_as_near_as_it_goes(server: Offline, client: Client, dataset: Dataset) -> None:
-    """Models, dates, sets and objects of the application's own are no reason to lose an item, nor is a score of NaN."""
+    """Models, dates, sets, the application's own objects and a score of NaN lose no item."""
 
     def task(example: Example) -> Any:
         return {"output": {example.input}, "at": date(2026, 1, 2), "mine": Client, "nan": math.nan, "half": "\ud800"}

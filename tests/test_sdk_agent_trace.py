@@ -119,7 +119,7 @@ LANGCHAIN: list[dict[str, Any]] = [
 
 
 def test_messages_of_langchain() -> None:
-    """Objects and their JSON (recorded) are read alike; arguments that are no JSON stay as the model wrote them."""
+    """Objects and their JSON (recorded) are read alike; arguments that are not JSON stay as the model wrote them."""
     failed = ToolCall("track_order", "{no JSON", "Error: broken", "call_2", {"isError": True, "error": "Error: broken"})
     expected = AgentTrace((STOCK, failed), "There are 13.", ("Look first.",))
     assert AgentTrace.from_langchain({"messages": LANGCHAIN}) == expected

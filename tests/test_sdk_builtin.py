@@ -125,7 +125,7 @@ def test_a_program_that_dies_costs_what_waits_and_no_more() -> None:
 
 @pytest.mark.parametrize("line", ["a stray print", '{"id": 1', "{}", "[1]"])
 def test_a_program_that_answers_no_document_is_ended(line: str) -> None:
-    """A line that is no answer fails what waits, and the next question starts the program again."""
+    """A line that is not an answer fails what waits, and the next question starts the program again."""
     program = Program((sys.executable, "-c", f"import time; print({line!r}, flush=True); time.sleep(60)"))
     for _ in range(2):
         with pytest.raises(ProgramEnded):

@@ -106,7 +106,7 @@ def test_scores_of_one_version_of_a_function_are_comparable() -> None:
 
 
 def test_a_function_that_decides_nothing_is_a_failed_evaluation() -> None:
-    """A coroutine, as truthy as it is, is no decision."""
+    """A coroutine, as truthy as it is, is not a decision."""
 
     async def detector(_: str) -> bool:
         return False

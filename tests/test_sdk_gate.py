@@ -76,7 +76,7 @@ def test_what_cannot_be_compared_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_run_on_a_server_is_the_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest that fits or a named one; a run that failed is no baseline until it is accepted."""
+    """The newest that fits or a named one; a run that failed is not a baseline until it is accepted."""
     with an_offline_server(tmp_path / "data") as server:
         monkeypatch.setenv("TRACEJURY_URL", server.url)
 

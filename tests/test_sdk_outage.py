@@ -1,4 +1,4 @@
-"""Experiments while the server is away or restarts, and tasks that raise what ends a program: nothing is lost."""
+"""Experiments during an outage or a restart of the server, and tasks that end the program: nothing is lost."""
 
 import asyncio
 import logging
@@ -61,7 +61,7 @@ def runs(server: Live) -> Any:
 
 
 def test_a_restart_during_a_run_loses_nothing(tmp_path: Path, client_of: Callable[..., Client]) -> None:
-    """The server is away for some seconds, and has each item once; the run is a success."""
+    """The server is unavailable for some seconds, and has each item once; the run is a success."""
     where = Restarting(tmp_path / "data")
     is_away, is_back = threading.Event(), threading.Event()
 

@@ -54,7 +54,7 @@ def test_a_package_or_file_that_is_not_there_is_told(place: str) -> None:
 
 def test_what_is_wrong_with_a_place_is_told() -> None:
     """A place without a path, and a package that cannot be imported for another reason, which is not hidden."""
-    with pytest.raises(ValueError, match="is no package:PACKAGE/PATH"):
+    with pytest.raises(ValueError, match="is not a package:PACKAGE/PATH"):
         Dataset.load("package:brings_cases")
     with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
         Dataset.load("package:needs_another/qa.json")

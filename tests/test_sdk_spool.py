@@ -36,7 +36,7 @@ def clients() -> Iterator[Callable[..., Client]]:
 
 @pytest.fixture(name="away")
 def a_client_of_no_server(client_of: Callable[..., Client]) -> Client:
-    """Return the client of a server that is away."""
+    """Return the client of a server that is unavailable."""
     return client_of(f"http://127.0.0.1:{unused_port()}")
 
 
@@ -197,7 +197,7 @@ def test_the_end_of_a_run_is_kept_if_it_may_be_taken_later(
 
 
 def test_a_closed_reporter_takes_nothing(away: Client) -> None:
-    """An item that would never be sent is an error of its caller, and so is one that is no JSON."""
+    """An item that would never be sent is an error of its caller, and so is one that is not JSON."""
     reporter = Reporter(away, spool=None)
     for item in ({"a": 10**5000}, {"a": float("nan")}, {"a": object()}):
         with pytest.raises((TypeError, ValueError)):

@@ -89,7 +89,7 @@ OUTPUTS: Mapping[str, Callable[[], Any]] = {
     "very deep": lambda: nested(100_000),
     "a long number": lambda: 10**5000,
     "without end": without_end,
-    "keys that are no texts": lambda: {None: 1, (1, 2): 3},
+    "keys that are not texts": lambda: {None: 1, (1, 2): 3},
     "half a pair": lambda: "\ud800",
 }
 ERRORS: Mapping[str, Callable[[], Any]] = {

@@ -246,7 +246,7 @@ def test_without_anything_the_defaults_hold() -> None:
 
 
 def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
-    """A file with nothing in it, or with nothing but comments, is no mistake."""
+    """A file with nothing in it, or with nothing but comments, is not a mistake."""
     for text in ("", "# nothing\n", "---\n", "{}"):
         assert load_settings(a_file(tmp_path, text), {}, {}) == DEFAULTS
 
@@ -297,7 +297,7 @@ def test_a_mistake_inside_of_a_setting_is_named_with_its_place() -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("{presets: [e-mail]}", "presets: 0: e-mail is no preset; there are: email, card, key (got 'e-mail')"),
+        ("{presets: [e-mail]}", "presets: 0: e-mail is not a preset; there are: email, card, key (got 'e-mail')"),
         ("{patterns: ['(']}", "patterns: 0: a pattern is not a supported regular expression"),
         ("{keys: ['']}", "keys: 0: String should have at least 1 character (got '')"),
         ("{colour: [x]}", "colour: Extra inputs are not permitted"),
@@ -363,7 +363,7 @@ def _innermost(value: object) -> object:
 
 
 def test_unknown_keys_are_named_wherever_they_stand(tmp_path: Path) -> None:
-    """A key that is no setting is refused by name in the file, among the variables, and among the flags."""
+    """A key that is not a setting is refused by name in the file, among the variables, and among the flags."""
     file = a_file(tmp_path, "grcp: 127.0.0.1:1\n")
     assert f"{file}: grcp: unknown setting; there are: data, grpc, " in refusal(file)
     assert "TRACEJURY_GRCP: unknown setting" in refusal(environ={"TRACEJURY_GRCP": "x"})
@@ -389,7 +389,7 @@ def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
 
 
 def test_a_mistake_is_named_where_it_was_made(tmp_path: Path) -> None:
-    """A wrong value is no error if a stronger source overrides it, and else it is named with its source."""
+    """A wrong value is not an error if a stronger source overrides it, and else it is named with its source."""
     file = a_file(tmp_path, "retention_days: never\n")
     assert load_settings(file, {"retention_days": 3}, {}).retention_days == 3
     assert load_settings(file, {}, {"TRACEJURY_RETENTION_DAYS": "3"}).retention_days == 3
@@ -421,13 +421,13 @@ def test_what_is_not_yaml_is_said_to_be_not_yaml(tmp_path: Path, text: str) -> N
 
 @pytest.mark.parametrize("text, kind", [("- grpc", "list"), ("grpc", "str"), ("5", "int"), ("true", "bool")])
 def test_a_file_of_another_shape_is_refused(tmp_path: Path, text: str, kind: str) -> None:
-    """A file that is no mapping is refused with the type of its content."""
+    """A file that is not a mapping is refused with the type of its content."""
     file = a_file(tmp_path, text)
     assert refusal(file) == f"{file}: expected settings, one `key: value` a line, got {kind}"
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """A missing file, a folder, and a file that is no text are refused by name."""
+    """A missing file, a folder, and a file that is not a text are refused by name."""
     no_text = tmp_path / "binary.yaml"
     no_text.write_bytes(b"\xff\xfe\xfa")
     for path in (tmp_path / "missing.yaml", tmp_path, no_text):

@@ -24,7 +24,7 @@ ABOUT_TRACES = (active(1, target="TRACE"), active(2, target="TRACE", conditions=
 
 
 def children(count: int, *, first: int, trace: int = 0) -> ExportTraceServiceRequest:
-    """Return spans of a trace that are no roots."""
+    """Return spans of a trace that are not roots."""
     request = an_export(count, first=first, trace=trace)
     for span in request.resource_spans[0].scope_spans[0].spans:
         span.parent_span_id = b"\xab" * 8
@@ -216,7 +216,7 @@ def test_the_revision_in_force_at_settling_decides(tmp_path: Path) -> None:
 
 
 def test_two_rules_of_one_name_decide_apart(tmp_path: Path) -> None:
-    """A name is no key: each rule has its decision and its job."""
+    """A name is not a key: each rule has its decision and its job."""
     in_force = InForce(rules=(active(1, target="TRACE"), active(2, target="TRACE"), active(3), active(4)))
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         come(store, an_export(1))

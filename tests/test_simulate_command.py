@@ -132,12 +132,12 @@ def test_exit_codes_tell_what_broke_off_and_what_is_left(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "wrong, message",
     [
-        ({"target": {}}, "needs a command or a url"),
+        ({"target": {}}, "needs either a command or a url"),
         ({"target": {"url": "http://x/", "environment": {}}}, "environment: not used with a url"),
         ({"target": {"url": "http://x/", "headersFrom": {"a": "NO_SUCH_VARIABLE"}}}, "NO_SUCH_VARIABLE is not set"),
         ({"user": {"baseUrl": "http://x/v1", "model": "m", "keyEnv": "NO_SUCH_VARIABLE"}}, "user.keyEnv"),
         ({"scenarios": []}, "a simulation needs a scenario"),
-        ({"scenarios": [{"scenario": "a"}]}, "scenario 1: a scenario has userTurns, a persona"),
+        ({"scenarios": [{"scenario": "a"}]}, "scenario 1: a scenario needs exactly one of"),
         ({"scenarios": [{"scenario": "a", "persona": "x"}]}, "needs a model that plays its user"),
         ({"scenarios": [SCENARIOS[0], SCENARIOS[0]]}, "two scenarios are called refund"),
         ({"scenarios": "missing.jsonl"}, "No such file"),

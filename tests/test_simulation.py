@@ -123,7 +123,7 @@ def test_what_was_cut_off_is_had_again(tmp_path: Path) -> None:
     assert journal.read_bytes().startswith(kept)
     assert set(places_in(journal).values()) == {1}
     journal.write_text('{"no": "conversation"}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match="line 1 is no conversation"):
+    with pytest.raises(ValueError, match="line 1 is not a conversation"):
         simulation.run()
 
 
@@ -203,8 +203,8 @@ def test_a_file_of_scenarios_is_read_and_its_faults_are_named(tmp_path: Path) ->
     first, second = read_scenarios(file)
     assert (first.key, first.metadata, second.key, second.max_turns) == ("a", {"level": 1}, "scenario-2", 3)
     for wrong, message in (
-        ({"scenario": "A"}, "one of these only"),
-        ({"scenario": "A", "persona": "p", "userTurns": ["x"]}, "one of these only"),
+        ({"scenario": "A"}, "exactly one of"),
+        ({"scenario": "A", "persona": "p", "userTurns": ["x"]}, "exactly one of"),
         ({"scenario": "A", "persona": "p", "turns": 3}, "turns: unknown key"),
         ({"scenario": "A", "userTurns": "x"}, "userTurns: not a valid value for this key"),
         ({"userTurns": ["x"]}, "scenario: required"),

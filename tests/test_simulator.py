@@ -247,7 +247,7 @@ def scripted_model(request: ModelRequest) -> Step:
 
 
 def test_a_user_has_tools_of_its_own() -> None:
-    """The model calls them over the wire; they are on record at the user, and are no calls of the application."""
+    """The model calls them over the wire; they are on record at the user, and are not calls of the application."""
     with a_model(scripted_model) as server:
         model = ChatCompletions(server.base_url, "sim-1", "s3cret", temperature=0.5, input_usd=1.0, output_usd=2.0)
         tool = UserTool("bill", "What was billed in a month.", lambda month: {"eur": month * 10})

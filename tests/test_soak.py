@@ -40,7 +40,7 @@ def broken(measured: Sequence[Sample], kept: Kept = KEPT, requests: dict[str, As
 
 
 def test_an_hour_in_which_all_is_kept_is_judged_so() -> None:
-    """Memory that goes up and down about the same level is flat, and refusals are no internal errors."""
+    """Memory that goes up and down about the same level is flat, and refusals are not internal errors."""
     assert broken(samples()) == []
 
 

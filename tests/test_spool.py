@@ -213,7 +213,7 @@ def spoil(cases: Path, data: bytes, starts: list[int], offset: int, bits: int) -
 def test_rubbish_between_records_is_passed_over(
     cases: Path, whole: tuple[bytes, list[int]], rubbish: list[bytes]
 ) -> None:
-    """Bytes that are no record, even such as look like the beginning of one, hide none that follows."""
+    """Bytes that are not a record, even such as look like the beginning of one, hide none that follows."""
     data, starts = whole
     mixed = rubbish[0]
     for number in range(3):
@@ -232,7 +232,7 @@ def test_appending_goes_on_beside_a_torn_file(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_and_other_files_do_no_harm(tmp_path: Path) -> None:
-    """A segment that was created and never written to, and files that are no segments, are passed over."""
+    """A segment that was created and never written to, and files that are not segments, are passed over."""
     a_segment(tmp_path)
     (tmp_path / "00000000000000000009-000001.spool").touch()
     (tmp_path / "notes.txt").write_text("TJsp")

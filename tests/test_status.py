@@ -37,7 +37,7 @@ def test_an_empty_server_is_up_to_date(tmp_path: Path) -> None:
     assert document["last24h"] == {"scored": 0, "failed": 0, "skipped": 0}
     assert document["spentToday"] == {"calls": 0, "failedCalls": 0, "tokens": 0, "usd": 0.0, "unpricedCalls": 0}
     assert shown.exit_code == 0
-    assert "0 rules in force, 0 disabled" in shown.stdout
+    assert "0 active rules, 0 disabled" in shown.stdout
 
 
 def test_what_is_to_be_done_what_failed_and_what_was_spent_is_counted(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_all_faces_count_alike(tmp_path: Path) -> None:
     assert silent == {each["name"] for each in status["rules"]["unable"]} == {"mute", "late"}
     assert rules_page.count("evaluates nothing") == 2
     assert listed.count(" judges nothing: ") == shown.count(" judges nothing: ") == 2
-    assert "3 rules in force, 1 disabled, 2 judge nothing" in shown
+    assert "3 active rules, 1 disabled, 2 judge nothing" in shown
     for seen in (home, status_page):
         assert "2 rules evaluate nothing" in seen
     assert "Evaluate nothing 2" in status_page

@@ -67,7 +67,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_no_command_passes_on_what_a_terminal_obeys(data: Path, arguments: tuple[str, ...]) -> None:
-    """Texts of spans, and arguments repeated in errors, reach a terminal with control characters spelled out."""
+    """Texts of spans, and arguments repeated in errors, reach a terminal with control characters escaped."""
     named = ("--data", str(data)) if arguments[0] in {"traces", "sql", "status"} else ()
     written = on_a_terminal(*arguments, *named)
     assert written
@@ -75,7 +75,7 @@ def test_no_command_passes_on_what_a_terminal_obeys(data: Path, arguments: tuple
 
 
 def test_what_is_visible_stays_as_it_is() -> None:
-    """Line ends, tabs, letters of any script and emoji of several characters are not spelled out."""
+    """Line ends, tabs, letters of any script and emoji of several characters are not escaped."""
     text = "a\tb\nçédille 日本語 👩‍💻 עברית"
     assert harmless(text) == text
     assert harmless("\x1b[31m\r\x9b") == "\\x1b[31m\\r\\x9b"

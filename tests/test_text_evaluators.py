@@ -127,7 +127,7 @@ def test_structural_match(mode: str, expected: object, actual: object, score: fl
 
 
 def test_structural_match_names_the_places_that_differ() -> None:
-    """Each difference is reported with its path, and a name that is no identifier in brackets."""
+    """Each difference is reported with its path, and a name that is not an identifier in brackets."""
     result = verdict("structural_match", {}, outputs({"a": [{"x y": 1}]}, {"a": [{"x y": 2}, 3]}))
     assert result.metadata["differences"] == [
         '$.a[0]["x y"]: expected 2 and it is 1',

@@ -44,7 +44,7 @@ def test_distances_are_from_now() -> None:
      "9999-12-31T23:59:59-01:00", "2026-11-21T10:00:00Zulu", "1764000000"],
 )  # fmt: skip
 def test_other_texts_are_refused_with_what_is_accepted(kind: Instant, text: str) -> None:
-    """A text that is no time is refused with the accepted forms."""
+    """A text that is not a time is refused with the accepted forms."""
     with pytest.raises(click.BadParameter, match=r"write 2026-11-21, 2026-11-21T10:00:00Z or .*, or 24h or 7d"):
         kind.convert(text, None, None)
 

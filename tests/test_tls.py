@@ -106,14 +106,14 @@ def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path) -> Non
 
 
 def test_a_broken_certificate_leaves_the_one_from_before(tmp_path: Path) -> None:
-    """A file that is no certificate, or has no key with it, is a condition until it is mended."""
+    """A file that is not a certificate, or has no key with it, is a condition until it is mended."""
     files = (tmp_path / "cert.pem", tmp_path / "key.pem")
     replace(files, *a_certificate("before"))
     with a_server(tmp_path / "data", tls_cert=files[0], tls_key=files[1]) as server:
         for broken in (b"nonsense", b"", a_certificate()[1]):
             files[0].write_bytes(broken)
             standing = until(lambda: conditions(server), bool)
-            assert "are no certificate with its key" in standing["files"]
+            assert "are not a certificate with its key" in standing["files"]
             assert shown(server.http) == shown(server.grpc) == "CN=before"
         files[0].unlink()
         until(lambda: conditions(server), lambda by_name: "No such file" in by_name.get("files", ""))
@@ -173,7 +173,7 @@ def test_a_server_without_tls_is_named_as_such(tmp_path: Path) -> None:
 
 
 def test_a_pair_that_is_none_stops_the_start(tmp_path: Path, pair: tuple[Path, Path]) -> None:
-    """Files that are missing, or no certificate and its key, are named, and half a pair is no setting."""
+    """Files that are missing, or no certificate and its key, are named, and half a pair is not a setting."""
     chain, _ = pair
 
     async def start(key: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_pair_that_is_none_stops_the_start(tmp_path: Path, pair: tuple[Path, P
             pass
 
     for key in (chain, tmp_path / "missing.pem"):
-        with pytest.raises(OSError, match="are no certificate with its key"):
+        with pytest.raises(OSError, match="are not a certificate with its key"):
             asyncio.run(start(key))
     with pytest.raises(BadSettings, match="need each other"):
         load_settings(None, {"tls_cert": chain}, {})

@@ -291,7 +291,7 @@ def test_later_call_of_a_tool_may_give_the_expected_output(configuration: Mappin
     ],
 )
 def test_strict_criteria_mean_calls_with_ids_by_these_alone(name: str, criteria: Mapping[str, Any]) -> None:
-    """A criterion that has only the name of a tool does not mean a call that has an id, unless it is no strict one."""
+    """A strict criterion that has only the name of a tool does not match a call that has an id; other criteria do."""
     with_id = called({"name": "get_weather", "id": "call_1", "arguments": {}, "result": "rain"})
     without = called({"name": "get_weather", "arguments": {}, "result": "rain"})
     assert [verdict(name, {**criteria, "strict": strict}, with_id).score for strict in (False, True)] == [1, 0]

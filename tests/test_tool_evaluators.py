@@ -142,7 +142,7 @@ def test_of_two_definitions_the_last_counts() -> None:
 
 
 def test_a_chat_without_tools_has_no_calls_to_check() -> None:
-    """Tools that are not defined are no fault of a case that calls none."""
+    """Tools that are not defined are not a fault of a case that calls none."""
     outcome = verdict("tool_call_validity", {}, called())
     assert (outcome.score, outcome.reason) == (1, "There are no tool calls to check.")
 
@@ -178,7 +178,7 @@ def test_malformed_calls_and_tools_are_failures(case: Mapping[str, Any], message
     ],
 )
 def test_schemas_that_are_none_are_failures(schema: object, message: str) -> None:
-    """A tool's broken schema is no fault of the agent, and nothing is fetched to mend it."""
+    """A tool's broken schema is not a fault of the agent, and nothing is fetched to mend it."""
     case = called(call("a_tool", {"x": "a"})) | {"metadata": {"tools": [{"name": "a_tool", "inputSchema": schema}]}}
     assert message in failure("tool_call_validity", {}, case)
 

@@ -1,4 +1,4 @@
-"""Two traces beside each other: which spans belong together, and what their page shows."""
+"""Two traces side by side: which spans belong together, and what their page shows."""
 
 import random
 import re

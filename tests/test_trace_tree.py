@@ -136,7 +136,7 @@ def test_spans_that_are_their_own_parents_are_opened_too() -> None:
 
 
 def test_scripts_get_every_span_once() -> None:
-    """The document has a line for each span, in the order of the tree, with invisible characters spelled out."""
+    """The document has a line for each span, in the order of the tree, with invisible characters escaped."""
     spans = [a_line(f"{number:05}", "00000" if number else None, name="x\u202ey") for number in range(2 * ROWS)]
     document = json.loads(SpanTree(spans, [a_verdict("00001", passed=False)]).document())
     assert [line[0] for line in document["spans"]] == [span.span_id for span in spans]

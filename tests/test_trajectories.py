@@ -107,7 +107,7 @@ def test_efficiency_is_the_mean_of_what_both_tell() -> None:
     ],
 )
 def test_a_best_run_that_cannot_be_compared_is_a_bad_case(case: Mapping[str, Any], message: str) -> None:
-    """It is no score: neither a good nor a bad one."""
+    """There is no score, neither a good nor a bad one."""
     outcome = evaluate("efficiency", {}, case)
     assert isinstance(outcome, Failure)
     assert outcome.kind == "bad_case"

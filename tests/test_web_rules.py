@@ -120,7 +120,7 @@ def test_a_rule_is_made_changed_switched_and_deleted_without_scripts(shown: Show
 
 
 def test_a_switch_leaves_the_text_as_its_author_wrote_it(shown: Shown, visit: Visit) -> None:
-    """Comments and order stay when a rule is switched off and on; JSON that is no YAML is written anew."""
+    """Comments and order stay when a rule is switched off and on; JSON that is not YAML is written anew."""
     text = "# Why it is there.\nname: mine\nevaluator: tool_error # the check\n"
     path = f"{shown.origin}/api/v1/projects/sample/trace-eval-rules"
     sent = [httpx.post(path, content=text, headers={"content-type": "application/yaml"})]
@@ -416,7 +416,7 @@ def _signed_in(closed: Closed, key: str) -> Visit:
 
 
 def test_problems_of_files_are_shown(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A file that is no rule is named on the list with its line and the error."""
+    """A file that is not a rule is named on the list with its line and the error."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "wrong.yaml").write_text("name: a\nevaluator: no_such\n", encoding="utf-8")
     data = tmp_path_factory.mktemp("problems") / "data"

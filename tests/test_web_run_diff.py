@@ -1,4 +1,4 @@
-"""Two runs beside each other on a page: the gate's verdict, flips first, what differs marked, and nothing that runs."""
+"""Two runs side by side on a page: the gate's verdict, flips first, what differs marked, and nothing that runs."""
 
 import re
 from collections.abc import Iterator

@@ -123,7 +123,7 @@ RULE = "{}name: short{}\ntarget: SPAN\nevaluator: regex\nconfig:\n  pattern: |-{
     [("", "", ""), ("# Why: the shop asked for it\n", "", ""), ("", "  # of words", ""), ("", "", " # a pattern")],
 )
 def test_a_form_does_not_take_comments_away(shown: Shown, comments: tuple[str, str, str]) -> None:
-    """YAML with comments stays YAML until they are removed; lines of a text that begin with `#` are no comments."""
+    """YAML with comments stays YAML until they are removed; lines of a text that begin with `#` are not comments."""
     is_kept = any(comments)
     with Visit(shown.origin) as visit:
         fields = {"as": "text", "do": "as_form", "text": RULE.format(*comments)}
@@ -230,7 +230,7 @@ def test_the_link_that_is_copied_leads_to_the_chosen_span(shown: Shown, browser:
 
 
 def test_a_part_that_is_not_renewed_says_so(shown: Shown, browser: "Browser") -> None:
-    """While the server is away the page shows since when it is stale, and no longer once the server is back."""
+    """While the server is unavailable, the page shows since when it is stale, and no longer once the server is back."""
     with a_page(browser, shown.origin) as watch:
         watch.open("/traces?live=1")
         watch.page.route("**/traces?live=1", lambda route: route.abort())

@@ -22,7 +22,7 @@ from collector.web.formatting import minus, number, rough_count
     ],
 )
 def test_a_number_loses_no_zeros_but_those_after_its_point(value: float, digits: int, expected: str) -> None:
-    """Hundreds stay hundreds, even without digits after the point."""
+    """Hundreds stay hundreds, even without digits after the decimal point."""
     assert re.sub("<[^>]+>", "", number(value, digits)) == expected
 
 
@@ -62,7 +62,7 @@ def test_money_has_two_digits_and_no_more_decimals_than_needed(usd: float, text:
 
 
 def test_differences_have_a_minus_and_names_keep_their_hyphens() -> None:
-    """A minus is as wide as a plus, and a hyphen that is no sign of a number is unchanged."""
+    """A minus is as wide as a plus, and a hyphen that is not a sign of a number is unchanged."""
     assert minus("-14.0 points, -0.171 to +0.046, as-is") == "\u221214.0 points, \u22120.171 to +0.046, as-is"
 
 

@@ -83,7 +83,7 @@ def refusal(policy: AddressPolicy, address: str, url: str = "https://hooks.examp
 
 @pytest.mark.parametrize("address", NEVER)
 def test_some_addresses_are_refused_whatever_is_listed(address: str) -> None:
-    """Link-local, metadata, unspecified, multicast and reserved addresses are no receivers, in any spelling."""
+    """Link-local, metadata, unspecified, multicast and reserved addresses are not receivers, in any spelling."""
     for policy in (NOTHING, SOME, EVERYTHING):
         for url in ("https://hooks.example/x", "http://hooks.internal/x"):
             assert "where nothing is ever sent" in str(refusal(policy, address, url))

@@ -27,7 +27,7 @@ _V6_SITE_BITS: Final = 64
 class Attempts:
     """Limiter of wrong keys by client address: an address with too many of them may not try further keys for a while.
 
-    A key that this address already used, valid or wrong, is never delayed: it is no new guess. Only the latest
+    A key that this address already used, valid or wrong, is never delayed: it is not a new guess. Only the latest
     `_REMEMBERED` addresses, valid keys and wrong keys are remembered. Not thread-safe.
     """
 

@@ -21,7 +21,7 @@ class TrustedProxies:
     def client_of(self, peer: str, forwarded_for: Iterable[str]) -> str:
         """Return the address of the client behind `peer`: the last forwarded one that is not a trusted proxy's.
 
-        The result is always an IP address if `peer` is one: an element that is no address ends the search.
+        The result is always an IP address if `peer` is one: an element that is not an address ends the search.
         """
         client = unmapped(peer)
         hops = [hop for value in forwarded_for for hop in value.split(",")]

@@ -46,9 +46,9 @@ def list_annotations(
 @click.argument("verdict", type=click.Choice(_VERDICTS, case_sensitive=False))
 @click.option("--span", metavar="ID", help="A span of the trace.")
 @click.option("--name", metavar="NAME", help="Question that the vote answers. [default: verdict]")
-@click.option("--note", metavar="TEXT", help="Why.")
+@click.option("--note", metavar="TEXT", help="The reason for the vote.")
 @click.option("--expected", metavar="TEXT", help="The expected output.")
-@click.option("--adjudicates", is_flag=True, help="This vote overrides those of others.")
+@click.option("--adjudicates", is_flag=True, help="Override the votes of others.")
 @source_options
 def add_annotation(
     *, trace_id: str, verdict: str, span: str | None, server: str | None, data: Path | None, **fields: str | bool | None

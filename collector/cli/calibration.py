@@ -89,7 +89,7 @@ def _better(
         print_json(document)
         return
     trial = parse_response(JudgeTrialDocument, document)
-    for name, version in (("in force", trial.current), ("this one", trial.candidate)):
+    for name, version in (("active", trial.current), ("this one", trial.candidate)):
         if version is not None:
             cost = "" if version.cost_usd_each is None else f", ${version.cost_usd_each:.5f} each"
             click.echo(f"{name:<12} agrees {_share(version.agreement)}, kappa {measure_text(version.kappa)}{cost}")

@@ -101,7 +101,7 @@ def _key_header() -> dict[str, str]:
 
     key = (environment_variable(KEY_VARIABLE) or "").strip()
     if not key.isascii() or any(character.isspace() for character in key):
-        raise click.ClickException(f"{KEY_VARIABLE} is no API key: a key has no spaces and no letters beyond ASCII")
+        raise click.ClickException(f"{KEY_VARIABLE} is not an API key: a key has no spaces and no letters beyond ASCII")
     return {"authorization": f"Bearer {key}"} if key else {}
 
 

@@ -36,7 +36,7 @@ _FILE_TIMEOUT_S: Final = 3_600
 _MOST_CHANGES: Final = 1_000
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="The response of the server, as JSON.")
 format_option = click.option(
     "--format", "form", type=click.Choice(_FORMATS), help="By default from the file extension."
 )

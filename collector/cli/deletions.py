@@ -57,7 +57,7 @@ def deletions(*, limit: int, as_json: bool, server: str | None, data: Path | Non
 
 
 @click.command()
-@click.option("--trace", metavar="ID", help="This trace.")
+@click.option("--trace", metavar="ID", help="The trace with this id.")
 @click.option("--project", metavar="NAME", help="All traces of this project; its rules, webhooks and runs stay.")
 @click.option("--before", type=PAST, metavar="TIME", help="Only traces of the project that began before.")
 @click.option("--tenant", metavar="ID", help="Only data of this tenant, for a key without a tenant.")

@@ -34,7 +34,7 @@ _ITEMS_AT_ONCE: Final = 100  # per request; a guess: few items are larger than 8
 _OPEN: Final = frozenset({"WAITING", "RUNNING"})
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="The response of the server, as JSON.")
 
 
 @click.group()

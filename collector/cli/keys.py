@@ -16,7 +16,7 @@ from collector.escaping import one_line
 _PATH = "/api/v1/api-keys"
 _COLUMNS = ("id", "name", "role", "tenant", "state", "begins", "last used (UTC)")
 
-json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="The response of the server, as JSON.")
 
 
 @click.group()
@@ -109,5 +109,5 @@ def delete(*, key_id: str, server: str) -> None:
 
 def _checked(key_id: str) -> str:
     if not key_id.replace("_", "").isalnum() or not key_id.isascii():
-        raise click.ClickException(f"{one_line(key_id)} is no id of a key; `tracejury keys list` shows them")
+        raise click.ClickException(f"{one_line(key_id)} is not the id of a key; `tracejury keys list` shows them")
     return key_id

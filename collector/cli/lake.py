@@ -180,7 +180,7 @@ def _refuse(job: "LakeJob", *, may_ask: bool) -> None:
     if active.rule.target == "SESSION" or active.rule.after is not None:
         what = "sessions" if active.rule.target == "SESSION" else "results of another rule"
         raise click.ClickException(
-            f"the rule {one_line(active.rule.name)} goes by {what}, which jobs over the lake do not read; "
+            f"the rule {one_line(active.rule.name)} needs {what}, which jobs over the lake do not read; "
             "use a rule about traces or spans"
         )
     if active.executor_kind == "code":
@@ -218,7 +218,7 @@ class _Judge:
     _answered: int = 0
 
     def __call__(self, target: "Job", case: "CaseToJudge") -> "JobResult":
-        """Evaluate a case. One that times out is a failure if others have results meanwhile, else the judge is away.
+        """Evaluate a case. A timeout is a failure if other cases get results meanwhile, else the judge is unavailable.
 
         Raises:
             JobStopped: the judge cannot be called now.

@@ -31,7 +31,7 @@ def one_named(records: Sequence[_Record], named: str, kinds: str, command: str) 
     matches = [each for each in records if named in {each.id, each.name}]
     if len(matches) == 1:
         return matches[0]
-    problem = f"is the name of several {kinds}: use the id" if matches else f"is no {kinds.removesuffix('s')}"
+    problem = f"is the name of several {kinds}: use the id" if matches else f"is not a {kinds.removesuffix('s')}"
     raise click.ClickException(f"{one_line(named)} {problem}; `tracejury {command} list` shows them")
 
 

@@ -92,7 +92,7 @@ def delete(*, name: str, server: str | None, data: Path | None) -> None:
 def _differs(known: dict[str, Any], described: dict[str, Any]) -> bool:
     from collector.metric_monitor_text import metric_named
 
-    # A former name of the metric is no change: a changed monitor would begin again.
+    # A former name of the metric is not a change: a changed monitor would begin again.
     known, described = ({**each, "metric": metric_named(each.get("metric"))} for each in (known, described))
     return any(known.get(key) != value for key, value in described.items())
 

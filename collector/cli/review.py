@@ -156,7 +156,7 @@ def progress(*, queue: str, as_json: bool, server: str | None, data: Path | None
 @click.argument("queue", required=False)
 @click.option("--name", metavar="NAME", help="Question that votes answer, instead of a queue. [default: verdict]")
 @click.option("--days", type=click.IntRange(1, 3_650), help="Only votes of the last N days.")
-@click.option("--json", "as_json", is_flag=True, help="Everything, with what people see differently, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="All fields as JSON, including the disagreements.")
 @source_options
 def agreement(
     *, queue: str | None, as_json: bool, server: str | None, data: Path | None, **parameters: str | int | None
@@ -170,7 +170,7 @@ def agreement(
         print_json(document)
         return
     agreed = parse_response(AgreementDocument, document)
-    click.echo(f"{agreed.shared} of {agreed.targets} were judged by two people at least, {agreed.votes} votes")
+    click.echo(f"{agreed.shared} of {agreed.targets} were judged by at least two people, {agreed.votes} votes")
     click.echo(f"{'alpha':<14} {measure_text(agreed.alpha)}")
     if agreed.metric == "nominal":
         click.echo(f"{'Fleiss kappa':<14} {measure_text(agreed.fleiss_kappa)}")
@@ -214,7 +214,7 @@ def _feed(client: ServerClient, text: str, *, margin: float | None, against: str
         share = float(last)
         rule, _, last = rule.rpartition(":")
     if not rule or last not in _POLICIES:
-        raise click.ClickException(f"{one_line(text)}: say RULE:POLICY or RULE:POLICY:SHARE, POLICY {_POLICY_CHOICES}")
+        raise click.ClickException(f"{one_line(text)}: expected RULE:POLICY[:SHARE]; POLICY is {_POLICY_CHOICES}")
     feed: dict[str, object] = {"ruleId": rule_named(client, rule).id, "policy": last}
     feed |= {} if share is None else {"share": share}
     if last == "uncertainty" and margin is not None:

@@ -38,7 +38,7 @@ def print_rules(rules: RuleList) -> None:
         table.add_row(*_cells(rule))
     if rules.content:
         console.print(table)
-        console.print(Text("of the last 24 hours; spent: today, by UTC", style="dim"))
+        console.print(Text("counts: last 24 hours; spent: today (UTC)", style="dim"))
     else:
         console.print("no rules here")
     in_force = [rule for rule in rules.content if rule.enabled]
@@ -99,7 +99,7 @@ def _lines(status: StatusDocument) -> list[tuple[str, str, bool]]:
     waiting = jobs.ready + jobs.waiting
     oldest = "" if jobs.oldest_seconds is None else f", the oldest for {duration_text(jobs.oldest_seconds * 1e3)}"
     running = "not running" if server is None else f"{server.state}, {server.backlog_bytes >> 10:,} KiB to commit"
-    text = f"{count_text(status.rules.in_force, 'rule')} in force, {status.rules.disabled:,} disabled"
+    text = f"{count_text(status.rules.in_force, 'active rule')}, {status.rules.disabled:,} disabled"
     if status.rules.unable:
         text += f", {len(status.rules.unable):,} judge{'s' if len(status.rules.unable) == 1 else ''} nothing"
     retried = f" ({jobs.tried:,} to be tried again)" if jobs.tried else ""

@@ -73,7 +73,7 @@ def share_text(rate: float | None) -> str:
 
 
 def print_rows(names: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
-    """Print a table; means and other numbers have three digits behind the point."""
+    """Print a table; means and other numbers have three digits after the decimal point."""
     columns = tuple(ColumnView(name=name, type="VARCHAR") for name in names)
     cells = tuple(tuple(f"{cell:.3f}" if isinstance(cell, float) else cell for cell in row) for row in rows)
     print_table(TableView(columns=columns, rows=cells, truncated=False))

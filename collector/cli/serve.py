@@ -14,7 +14,7 @@ from collector.cli.options import read_settings
     metavar="FILE",
     help="Settings in YAML; TRACEJURY_* variables and the options below override them.",
 )
-@click.option("--data", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where spans are kept.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="The data directory.")
 @click.option("--grpc", metavar="ADDR", help="Address for OTLP over gRPC; port 0 selects a free port.")
 @click.option("--otlp-http", metavar="ADDR", help="Address for OTLP over HTTP.")
 @click.option("--http", metavar="ADDR", help="Address of the API and the pages.")

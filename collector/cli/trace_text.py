@@ -59,7 +59,7 @@ def trace_text(trace: TraceDocument, *, width: int, guides: Guides = UNICODE) ->
         yield page.span(row)
     missing = trace.span_count - len(trace.spans)
     if missing > 0:
-        yield Text(f"{count_text(missing, 'later span')} not shown: ask for them in SQL")
+        yield Text(f"{count_text(missing, 'later span')} not shown: query them in SQL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

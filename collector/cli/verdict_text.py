@@ -47,4 +47,4 @@ def _print_details(document: Mapping[str, Any]) -> None:
         text = f"{each['evaluator']} {each['delta']:+.4f}, p {p_value_text(each)}, {each['items']} items"
         click.echo(one_line(f"  {each['key']}={each['value']}: {text}"))
     for each in document.get("corrected", ()):
-        click.echo(one_line(f"  {each['evaluator']} as people find it: {corrected_text(each)}"))
+        click.echo(one_line(f"  {each['evaluator']} corrected for judge errors: {corrected_text(each)}"))

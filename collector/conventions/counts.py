@@ -85,7 +85,7 @@ def _beside(slot_values: SlotValues) -> tuple[int, int]:
 
 _BESIDE: Final[frozenset[Slot]] = frozenset({"cached_tokens", "written_tokens", "reasoning_tokens", "total_as_output"})
 UNSTORED: Final[Sequence[Slot]] = ("written_tokens", "total_tokens", "total_as_output")
-"""Counts that only serve to complete other counts; they are no fields of a span."""
+"""Counts that only serve to complete other counts; they are not fields of a span."""
 
 
 def _count(slot_values: SlotValues, slot: Slot) -> int | None:
@@ -117,7 +117,7 @@ def _sent(slot_values: SlotValues, slot: Slot) -> int | None:
 
 def _note_unread(slot_values: SlotValues, slot: Slot, source: str, value: object, kind: str) -> None:
     text = (text_of(value) or "")[:40]
-    slot_values.note(slot, f"{source} is {text!r}, which is no {kind} from 0 to {MAX_COUNT}")
+    slot_values.note(slot, f"{source} is {text!r}, which is not a {kind} from 0 to {MAX_COUNT}")
 
 
 def tells_tokens(slot_values: SlotValues, slot: Slot) -> bool:

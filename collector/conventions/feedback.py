@@ -1,4 +1,4 @@
-"""Texts in the place of the user's question that are no questions: feedback on an answer, or a workflow's state."""
+"""Texts in the place of the user's question that are not questions: feedback on an answer, or a workflow's state."""
 
 import re
 from typing import Final

@@ -157,7 +157,7 @@ def answer_id(text: str | None) -> str | None:
 
 
 def decoded(text: str) -> JsonValue:
-    """Decode a stored text as JSON; return the text itself if it is none."""
+    """Decode a stored text as JSON; return the text itself if it is not JSON."""
     try:
         return decode(text)
     except NotJson:
@@ -165,7 +165,7 @@ def decoded(text: str) -> JsonValue:
 
 
 def messages_of(text: str) -> list[Message] | None:
-    """Decode stored messages; None if the text is no list."""
+    """Decode stored messages; None if the text is not a list."""
     messages = decoded(text)
     return messages if isinstance(messages, list) else None  # type: ignore[return-value] # as it was written
 

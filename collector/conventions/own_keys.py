@@ -38,7 +38,7 @@ FIELDS: dict[str, Slot] = {
 class OwnKeys:
     """Attributes that hold a field, strongest first, by project or for `*`; a project's own come before those of `*`.
 
-    Raises `ValueError` for a field that does not exist, or whose keys are no list or contain an empty one.
+    Raises `ValueError` for a field that does not exist, or whose keys are not a list or contain an empty one.
     """
 
     projects: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class OwnKeys:
         for project, fields in self.projects.items():
             for name, keys in fields.items():
                 if name not in FIELDS:
-                    raise ValueError(f"project {project!r}: {name!r} is no field; there are {', '.join(FIELDS)}")
+                    raise ValueError(f"project {project!r}: {name!r} is not a field; there are {', '.join(FIELDS)}")
                 if isinstance(keys, str) or not all(keys):
                     raise ValueError(f"project {project!r}: {name!r} needs a list of attribute keys")
 

@@ -66,7 +66,7 @@ class Joined:
             self.add_whole(message)
 
     def add_whole(self, *messages: Message) -> None:
-        """Add messages that are no pieces of others."""
+        """Add messages that are not pieces of others."""
         self.messages += messages
         self._grown = self._has_call = None
 
@@ -277,7 +277,7 @@ def _says_more(part: Part) -> bool:
 
 
 _LABELS = frozenset({"type", "kind", "id", "name", "modality", "mime_type", "media_type", "is_error", "finish_reason"})
-"""Members of parts that are no content."""
+"""Members of parts that are not content."""
 
 
 def parts_by_type(message: Message, kind: str) -> Iterator[Part]:

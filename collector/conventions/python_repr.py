@@ -1,7 +1,7 @@
 """Objects as Python writes them, `ToolCall(name='f', arguments={'a': 1})` or `role='user' content='hi'`, as maps.
 
 Some instrumentations put `repr` or `str` of a framework's messages where their JSON should be. A text with
-anything that the grammar does not know is no object. Only strings and numbers are ever evaluated.
+anything that the grammar does not know is not an object. Only strings and numbers are ever evaluated.
 """
 
 import ast
@@ -48,7 +48,7 @@ _Read = TypeVar("_Read")
 
 
 class _NotWrittenError(ValueError):
-    """Refusal of a text that is no object."""
+    """Refusal of a text that is not an object."""
 
 
 def is_written(text: str) -> bool:

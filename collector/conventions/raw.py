@@ -33,7 +33,7 @@ def raw_text(
             text = _first(slot_values, field, slot_values.candidates(slot))
             if text is not None:
                 return text
-    is_scrubbed = f"{field}: {REDACTION}" in slot_values.notes  # then the rest of the messages is no content
+    is_scrubbed = f"{field}: {REDACTION}" in slot_values.notes  # then the rest of the messages is not content
     if messages and have_content(messages) and not is_scrubbed:
         return encodable(json.dumps(messages, ensure_ascii=False))
     return None
@@ -42,7 +42,7 @@ def raw_text(
 def blank_text(slot_values: SlotValues, field: str, slots: tuple[Slot, ...]) -> str | None:
     """Return the first blank text that is recorded under one of the slots; None if there is none.
 
-    Null, and empty objects and lists, are no texts: they are also written in place of content that is not captured.
+    Null, and empty objects and lists, are not texts: they are also written in place of content that is not captured.
     """
     for slot in slots:
         for _, place, value, source in slot_values.candidates(slot):

@@ -108,7 +108,7 @@ def _last_answer(tree: Tree) -> TraceMember | None:
 
 
 def _is_answered_beside(tree: Tree, last: TraceMember, words: str) -> bool:
-    """Return whether a later span that is no model's has other words of an assistant, without a request for tools."""
+    """Return whether a later span, not of a model, has other words of an assistant, without a request for tools."""
     for span in tree.spans.values():
         if span.start_ns < last.start_ns or span.span_type in ANSWERING[0] or not span.answered:
             continue

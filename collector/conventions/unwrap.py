@@ -161,7 +161,7 @@ def says_error(value: object) -> bool:
 
 
 def without_adk_wrapping(value: JsonValue) -> JsonValue:
-    """Unwrap a value that is no map, which ADK and the Gemini client put under `result`."""
+    """Unwrap a value that is not a map, which ADK and the Gemini client put under `result`."""
     if isinstance(value, dict) and value.keys() == {"result"} and not isinstance(value["result"], dict):
         return value["result"]
     return value

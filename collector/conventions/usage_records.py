@@ -73,7 +73,7 @@ def _amounts(span: TraceMember) -> _Amounts:
 
 
 def _may_record(tree: Tree, record: TraceMember, call: TraceMember) -> bool:
-    """Return whether a record may hold the usage of a call. A span below or above the call is no such record."""
+    """Return whether a record may hold the usage of a call. A span below or above the call is not such a record."""
     if not _is_over(call, record) or not have_one_model(record.model, call.model):
         return False
     ids = record.answer_id, call.answer_id

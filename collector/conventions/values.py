@@ -46,7 +46,7 @@ _LITERAL_REST = re.compile(r"(?:[\s,:\[\](){}]|(?<![\w.+-])-?(?:\d[\w.]*|\.\d+)(
 
 
 class NotJson(ValueError):
-    """Refusal of a text that is no JSON; the message says where it breaks."""
+    """Refusal of a text that is not JSON; the message says where it breaks."""
 
 
 def encodable(text: str) -> str:
@@ -267,7 +267,7 @@ def _is_deep(text: str) -> bool:
 
 
 def _literal(text: str) -> JsonValue:
-    """Parse a Python literal as `repr` writes it; return the text itself if it is none.
+    """Parse a Python literal as `repr` writes it; return the text itself if it is not one.
 
     Only what the patterns know reaches the compiler: no operators, no names, no deep nesting.
     """
@@ -280,7 +280,7 @@ def _literal(text: str) -> JsonValue:
 
 
 def compiled_literal(text: str) -> JsonValue:
-    """Parse a literal by the compiler; return the text itself if it is none."""
+    """Parse a literal by the compiler; return the text itself if it is not one."""
     skeleton = _LITERAL_STRING.sub(r"S\g<endless>", text)
     if not _LITERAL_REST.fullmatch(skeleton) or _nesting(skeleton) > MAX_DEPTH:
         return text

@@ -35,7 +35,7 @@ _VERSION: Final = "1.0"
 
 
 class BadEvalSet(Exception):
-    """Refusal of files that are no eval set; the message names file and key."""
+    """Refusal of files that are not an eval set; the message names file and key."""
 
 
 class _File(WireModel):

@@ -46,7 +46,7 @@ class RecordedSpans:
 
     @property
     def trace_id(self) -> str | None:
-        """Return the trace id; of several traces the first."""
+        """Return the trace id, or that of the first of several traces."""
         return self.spans[0].trace_id if self.spans else None
 
     def case(self) -> Case:

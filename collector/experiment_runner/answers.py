@@ -78,7 +78,7 @@ def answer_of(content: bytes, plan: ProgramPlan) -> ApplicationAnswer:
         document = parse_json(text)
     except ValueError as error:
         if plan.output is not None:
-            raise NoTaskAnswer("bad_output", f"the answer is no JSON: {error}") from None
+            raise NoTaskAnswer("bad_output", f"the answer is not JSON: {error}") from None
         document = None
     if plan.output is not None:
         value = _at(plan.output, document)

@@ -42,9 +42,9 @@ class Plan(WireModel):
     @model_validator(mode="after")
     def _runs_one_thing(self) -> Self:
         if (self.task is None) is (self.simulation is None):
-            raise ValueError("needs a task, or a simulation (the file of one), and one of these only")
+            raise ValueError("needs either a task or a simulation (the path of its file), not both")
         if self.task is not None and self.dataset is None:
-            raise ValueError("dataset: a task needs one")
+            raise ValueError("dataset: required with a task")
         if self.simulation is not None and self.link_traces:
             raise ValueError("linkTraces: each turn of a simulation has a trace of its own")
         return self

@@ -26,7 +26,7 @@ class ExportWaits:
     first_s: float = 1.0  # after a request that failed
     longest_s: float = 60.0
     longest_requested_s: float = 3600.0  # a longer requested pause is cut to this
-    pause_s: float = 5.0  # after a failure of our own
+    pause_s: float = 5.0  # after a bug
 
 
 class ResultsExporter:

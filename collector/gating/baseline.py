@@ -80,7 +80,7 @@ def read_baseline(path: Path) -> Results:
         where = f"{path}: items[{at}]"
         key, judged = (item.get("key"), item.get("evaluators")) if isinstance(item, dict) else (None, None)
         if not isinstance(key, str) or (pairing == "positional" and not _POSITION.fullmatch(key)):
-            raise BadResultsFile(f"{where}: {key!r} is no key of an item")
+            raise BadResultsFile(f"{where}: {key!r} is not a key of an item")
         if not isinstance(judged, list) or not judged:
             raise BadResultsFile(f"{where}: a list 'evaluators' is needed")
         described.append(JudgedItem(key=key, text=str(item.get("input", ""))))
@@ -134,10 +134,10 @@ def _results(key: str, entry: Any, evaluators: AgreedEvaluators, where: str) -> 
     )
     scores = entry.get("scores", [entry.get("score")])
     if not isinstance(scores, list) or not scores:
-        raise BadResultsFile(f"{where}: scores is a list of numbers")
+        raise BadResultsFile(f"{where}: scores must be a list of numbers")
     outcomes = entry.get("outcomes", [entry.get("outcome")] * len(scores))
     if not isinstance(outcomes, list) or len(outcomes) != len(scores):
-        raise BadResultsFile(f"{where}: outcomes is a list as long as scores")
+        raise BadResultsFile(f"{where}: outcomes must be a list of the same length as scores")
     results = []
     for trial, (score, outcome) in enumerate(zip(scores, outcomes, strict=True)):
         if score is None:

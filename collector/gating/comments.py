@@ -96,7 +96,7 @@ def _ours(client: httpx.Client, place: CommentPlace) -> int | None:
     for page in range(1, _MAX_PAGES + 1):
         comments = _request(client, "GET", place.comments, params={"per_page": _PAGE, "page": page})
         if not isinstance(comments, list):
-            raise NoComment("the comments are no list")
+            raise NoComment("the comments are not a list")
         for each in comments:
             if (
                 isinstance(each, dict)

@@ -86,7 +86,7 @@ def read_results(path: Path, pairing: Literal["auto", "positional", "dataset_ite
     """Read a results file.
 
     Raises:
-        BadResultsFile: the file cannot be read, or is no valid results document.
+        BadResultsFile: the file cannot be read, or is not a valid results document.
     """
     document = read_json(path)
     return results_of(document, pairing, str(path))
@@ -157,7 +157,7 @@ def number(value: object, where: str) -> float:
         BadResultsFile: the value is not a finite number.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BadResultsFile(f"{where}: {value!r} is no finite number")
+        raise BadResultsFile(f"{where}: {value!r} is not a finite number")
     return round(float(value), 6)
 
 
@@ -182,7 +182,7 @@ def _id_of(item: Any, where: str) -> str | None:  # noqa: ANN401 - JSON
     if item_id is None or (isinstance(item_id, str) and not item_id.strip()):
         return None
     if isinstance(item_id, bool) or not isinstance(item_id, str | int):
-        raise BadResultsFile(f"{where}: an id is a text or a whole number")
+        raise BadResultsFile(f"{where}: an id must be text or a whole number")
     return str(item_id).strip()
 
 
@@ -208,7 +208,7 @@ def _trials(key: str, evaluator: ComparedEvaluator, evaluation: Mapping[str, Any
     if scores is None:
         scores = [evaluation.get("score", evaluation.get("averageScore"))]
     if not isinstance(scores, list) or not 0 < len(scores) <= MAX_TRIALS:
-        raise BadResultsFile(f"{where}: scores is a list of 1 to {MAX_TRIALS} numbers")
+        raise BadResultsFile(f"{where}: scores must be a list of 1 to {MAX_TRIALS} numbers")
     outcome = evaluation.get("outcome", "scored")
     if outcome not in {"scored", "failed", "skipped"}:
         raise BadResultsFile(f"{where}: outcome is 'scored', 'failed' or 'skipped'")

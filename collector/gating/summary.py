@@ -47,9 +47,9 @@ def evaluator_text(each: Mapping[str, Any]) -> str:
 
 def needed_text(each: Mapping[str, Any]) -> str:
     """Return which difference these items could show, and how many items would suffice."""
-    needed = f"{each['itemsNeeded']:,} items would prove a margin of {each['margin']:g}" if each["itemsNeeded"] else ""
+    needed = f"{each['itemsNeeded']:,} items would rule out a loss of {each['margin']:g}" if each["itemsNeeded"] else ""
     detectable = each["smallestDetectable"]
-    least = "" if detectable is None else f"a difference of {detectable:.2g} would be found four times in five"
+    least = "" if detectable is None else f"a difference of {detectable:.2g} would be detected with 80 % power"
     return f"{each['items']} items; {'; '.join(filter(None, [least, needed])) or 'too few'}"
 
 
@@ -93,7 +93,8 @@ def _section(document: Mapping[str, Any]) -> str:
     undecided = [each for each in document["evaluators"] if each["verdict"] == "inconclusive"]
     listed += [f"- {plain(each['evaluator'])}: {needed_text(each)}" for each in undecided]
     listed += [
-        f"- {plain(each['evaluator'])} as people find it: {corrected_text(each)}" for each in _of_people(document)
+        f"- {plain(each['evaluator'])} corrected for judge errors: {corrected_text(each)}"
+        for each in _of_people(document)
     ]
     lines += ["", *listed] if listed else []
     lines += _repeats(document.get("repeats", ()))

@@ -36,7 +36,7 @@ class Certificate:
         """Load the files.
 
         Raises:
-            OSError: the files cannot be read, or are no certificate and its key; the message names them.
+            OSError: the files cannot be read, or are not a certificate and its key; the message names them.
         """
         self._chain_file = chain
         self._key_file = key
@@ -93,7 +93,7 @@ class Certificate:
             certificates = x509.load_pem_x509_certificates(chain)
         except (OSError, ValueError) as error:  # an SSLError is an OSError, too
             files = f"{self._chain_file} and {self._key_file}"
-            raise OSError(f"{files} are no certificate with its key: {error}") from error
+            raise OSError(f"{files} are not a certificate with its key: {error}") from error
         first = certificates[0]
         return Loaded(
             context=context,

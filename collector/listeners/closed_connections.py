@@ -63,7 +63,7 @@ def _header_time_limit(limits: ConnectionLimits) -> Limit:
 
 
 def _unread_limit(limits: ConnectionLimits) -> Limit:
-    remedy = "let the client read on, or ask for less"
+    remedy = "let the client read on, or request less"
     return Limit(value=limits.idle_s, unit="s", setting="idle_seconds", remedy=remedy)
 
 

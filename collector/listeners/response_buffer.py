@@ -57,7 +57,7 @@ class ResponseBufferLimit:
             return None
         self.refused += 1
         waiting = f"{self._shares.of(client) >> 20} MiB of answers to you, and {self.held >> 20} MiB in all"
-        remedy = f"read or close your other connections, ask for less at once, or try again later{hint(client)}"
+        remedy = f"read or close your other connections, request less at once, or try again later{hint(client)}"
         limit = Limit(value=self._nbytes, unit="bytes", setting="answer_bytes", remedy=remedy)
         return f"{waiting}, wait to be read, so there is no room for {max(nbytes >> 20, 1)} MiB more within {limit}"
 

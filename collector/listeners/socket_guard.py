@@ -100,7 +100,7 @@ class SocketGuard:
         self._leaving_s: dict[int, float] = {}  # by inode: since when its client should leave
         self._began_s: dict[int, float] = {}  # by inode: when the request began that is arriving
         self._ended: set[int] = set()  # inodes of connections that were closed here and still have a descriptor
-        self._peers: dict[int, Peer | None] = {}  # by inode; None for a socket that is no connection of a client
+        self._peers: dict[int, Peer | None] = {}  # by inode; None for a socket that is not a connection of a client
         # Descriptors are read through this one, since opening a new one may fail when it matters.
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._slot = os.dup(self._nothing)

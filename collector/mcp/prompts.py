@@ -50,7 +50,7 @@ PROMPTS: Final = {
         Prompt(
             name="investigate_alert",
             title="Investigate an alert",
-            description="Why quality became worse: evidence, failing traces, what they have in common.",
+            description="Investigate why quality became worse: evidence, failing traces, and their common causes.",
             arguments={"alert_id": "The id of the alert, from list_alerts or a webhook."},
             text="Find out why the alert {alert_id} was opened. " + _DATA + "Call get_alert and say what became worse, "
             "from what to what, and how sure that is. Then look at its examples with get_trace and explain_decisions, "
@@ -61,9 +61,9 @@ PROMPTS: Final = {
         Prompt(
             name="write_rule",
             title="Write a rule",
-            description="From words to a rule that was tried on stored spans.",
+            description="Write a rule from a description, and test it on stored spans.",
             arguments={
-                "wish": "What should be watched, in words.",
+                "wish": "A description of the rule.",
                 "project": "The project that it is about; * for all.",
             },
             text="Write a rule for the project {project} that does this: {wish}\n" + _DATA + "Look at spans that it is "
@@ -74,7 +74,7 @@ PROMPTS: Final = {
         Prompt(
             name="triage_failing_cases",
             title="Triage failing cases",
-            description="What fails in a run, grouped by cause.",
+            description="Group the failures of a run by cause.",
             arguments={"run_id": "The run, from list_experiments."},
             text="Sort what fails in the run {run_id} by cause. "
             + _DATA

@@ -17,7 +17,7 @@ class Envelope:
 
 
 def envelope_of(message: bytes | str) -> Envelope:
-    """Read the envelope of a message; it is empty if the message is no JSON object."""
+    """Read the envelope of a message; it is empty if the message is not a JSON object."""
     try:
         document: Any = json.loads(message)
     except (ValueError, RecursionError):  # answered by the SDK, as a parse error

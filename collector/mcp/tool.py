@@ -26,7 +26,7 @@ class ToolOutput(BaseModel):
     # An answer that is made of an API document keeps only the fields that it declares.
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
 
-    cut: list[str] = Field(default=[], description="What was cut to fit, by where it stands; ask for less at once.")
+    cut: list[str] = Field(default=[], description="Paths of shortened parts; request fewer of them at once.")
 
 
 Taken = TypeVar("Taken", bound=Arguments)

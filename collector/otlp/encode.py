@@ -100,7 +100,7 @@ class _Group:
     def with_span(self, resource: bytes, scope: bytes, text: bytes) -> int:
         """Return the size in bytes with one more span."""
         scopes = self._spans.get(resource)
-        around = 1 + len(_AFTER)  # the comma behind its end
+        around = 1 + len(_AFTER)  # the comma after its end
         return (
             self.nbytes
             + (len(resource) + around if scopes is None else 0)

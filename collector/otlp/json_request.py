@@ -315,7 +315,7 @@ def _string(content: object) -> str:
         raise _WrongType(expected, content)
     if content.isascii():
         return content
-    # Half of a surrogate pair, as JavaScript sends it when it cuts a string inside an emoji, is no Unicode.
+    # Half of a surrogate pair, as JavaScript sends it when it cuts a string inside an emoji, is not Unicode.
     return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -117,7 +117,7 @@ def _runs(sizes: npt.NDArray[np.int32]) -> Iterator[tuple[int, int]]:
 
 
 def _framed(children: pa.BinaryArray, sizes: npt.NDArray[np.int32], tag: bytes) -> bytes:
-    """Encode the children for their parent, each behind its tag and length."""
+    """Encode the children for their parent, each after its tag and length."""
     distinct, index = np.unique(sizes, return_inverse=True)
     prefixes = pa.array([tag + _varint(int(size)) for size in distinct], pa.binary())
     joined = pc.binary_join_element_wise(prefixes.take(pa.array(index)), children, _EMPTY)

@@ -163,7 +163,7 @@ class Columns:
         except BaseException as error:  # raised again, unless it is a panic of the decoder
             if type(error).__name__ != "PanicException":
                 raise
-            # A panic of the decoder's Rust is no `Exception` and has no importable type; it ends this call only.
+            # A panic of the decoder's Rust is not an `Exception` and has no importable type; it ends this call only.
             panics.add(str(error))
             raise ValueError(f"the columnar decoder gave up: {error}") from None
 

@@ -73,7 +73,7 @@ def make_plan(*, keys: tuple[str, ...], patterns: tuple[str, ...], presets: tupl
     """
     unknown = [name for name in presets if name not in PRESETS]
     if unknown:
-        raise ValueError(f"{unknown[0]} is no preset; there are: {', '.join(PRESETS)}")
+        raise ValueError(f"{unknown[0]} is not a preset; there are: {', '.join(PRESETS)}")
     shapes = [Replacement(pattern=PRESETS[name], by=rf"\1{REDACTED}", sign=_SIGNS.get(name, "")) for name in presets]
     own = [Replacement(pattern=regex(text).re2, by=REDACTED) for text in patterns]
     return RedactionPlan(keys=tuple(glob(text).re2 for text in keys), replacements=(*shapes, *own))

@@ -69,7 +69,7 @@ def duration_ns(from_ns: int | None, to_ns: int | None) -> Markup:
 
 
 def number(value: float | None, digits: int = 3) -> Markup:
-    """Render a number with at most `digits` digits after the point."""
+    """Render a number with at most `digits` digits after the decimal point."""
     if value is None:
         return UNKNOWN
     text = f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"

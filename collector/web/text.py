@@ -103,7 +103,7 @@ def _cut_at(text: str, limit: int) -> int:
 
 
 def visible(text: str) -> Markup:
-    """Escape a text, and spell out invisible characters."""
+    """Escape a text for HTML, and show invisible characters as escapes."""
     if text.isascii() and text.isprintable():
         return escape(text)
     parts: list[Markup] = []

@@ -100,7 +100,7 @@ class RequestProgress:
     """Progress of a request: `left` is False if certainly no part of the request left this machine."""
 
     left: bool = True
-    tokens: TokenCounts = NOT_COUNTED  # of a response with status 200, even if it is no answer
+    tokens: TokenCounts = NOT_COUNTED  # of a response with status 200, even if it is not an answer
 
     async def note(self, event: str, _details: Mapping[str, Any]) -> None:
         """Record a step that the HTTP library reports."""

@@ -75,7 +75,7 @@ class ModelConnection:
 
 
 def check_base_url(text: str) -> None:
-    """Refuse text that is no address of an API.
+    """Refuse text that is not an address of an API.
 
     Raises:
         BadConnection: the text is not one; the message does not repeat it, because it may contain a key.
@@ -117,7 +117,7 @@ _HEADER: Final = Limit(value=_MAX_HEADER, unit="characters", remedy="shorten it"
 
 
 def check_header(name: str, value: str) -> None:
-    """Refuse text that is no custom header.
+    """Refuse text that is not a custom header.
 
     Raises:
         BadConnection: the header is not allowed; the message does not contain its value.

@@ -133,7 +133,7 @@ def _picture(part: Part, role: str, kind: str) -> Image:
     if picture is None:
         raise NotSendable(f"a part of the type {kind!r} cannot be sent: take it out. A picture must be there as data")
     if role != "user":
-        raise NotSendable(f"a picture can stand in a message of a user only, and not of {role!r}: take it out")
+        raise NotSendable(f"pictures are allowed only in messages of users, not of {role!r}: remove it")
     return picture
 
 

@@ -49,7 +49,7 @@ class ChatJudge:
         Raises:
             ModelCallFailed: the model could not be asked, or would not answer.
             EvaluationError: the request_budget refused a request, for example as `OverBudget`.
-            UnusableAnswer: the reply is no verdict (`find_reply`), unfinished, one of several, or far too long.
+            UnusableAnswer: the reply is not a verdict (`find_reply`), unfinished, one of several, or far too long.
         """
         answered = await self._model.ask(_as_prompt(messages), _form(schemas), self._request_budget)
         judged = "\n".join(text for message in messages for text in fences_of(message.content))

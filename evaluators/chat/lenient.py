@@ -47,7 +47,7 @@ class BracketReader:
     doubled: list[dict[str, JsonValue]] = field(default_factory=list)  # objects in which a key occurs twice
 
     def read(self, at: int) -> JsonValue:
-        """Read the object or list that starts at `at`, and move `self.at` behind it.
+        """Read the object or list that starts at `at`, and move `self.at` past it.
 
         Raises:
             Broken: there is none, or it is not complete.
@@ -102,7 +102,7 @@ class BracketReader:
         return items
 
     def _enter(self) -> int | None:
-        """Step over the opening bracket; return the place behind it if a quote follows, else None."""
+        """Step over the opening bracket; return the place after it if a quote follows, else None."""
         if self.depth == MAX_DEPTH:
             raise Broken(len(self.text))
         self.depth += 1

@@ -13,7 +13,7 @@ from evaluators.values import Key, key_of, member_keys
 from storage.records import JsonValue
 
 _TELLING_CHARACTERS: Final = 16
-"""Length from which an equal text is no coincidence. A guess."""
+"""Length from which an equal text is not a coincidence. A guess."""
 
 _ESCAPING = re.compile(r"[\\&%]")  # the name of a field may be escaped
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,8});")
@@ -159,7 +159,7 @@ def _plain(text: str) -> str:
 
 
 def _joined(joint: re.Match[str]) -> str:
-    """Replace what stands between words: the end of a line by a quotation mark, the begin of an item by a brace."""
+    """Replace what stands between words: the end of a line by a quotation mark, the start of an item by a brace."""
     dashes = joint[0].count("-")
     if "\n" in joint[0] or "\\n" in joint[0]:
         return "{" if dashes else '"'

@@ -85,7 +85,7 @@ _SURE: Final = re.compile(r"think|tool", re.IGNORECASE)
 
 
 class Role(Enum):
-    """The effect of a mark on the text behind it."""
+    """The effect of a mark on the text after it."""
 
     OPENS = auto()
     """Reasoning begins; without its closing mark there is no verdict."""
@@ -97,7 +97,7 @@ class Role(Enum):
     ENCLOSES = auto()
     """Reasoning begins that ends at `until`."""
     UNCLOSED = auto()
-    """A tag or comment begins that never ends: the text behind it is a draft, the text before it is not."""
+    """A tag or comment begins that never ends: the text after it is a draft, the text before it is not."""
     SECTION = auto()
     """A heading or a label."""
 
@@ -315,7 +315,7 @@ def _stands_alone(text: str, mark: Mark) -> bool:
 
 
 def _goes_on(text: str, mark: Mark) -> bool:
-    """Return True if the mark is within a sentence that continues behind it, or is the parameter of a type."""
+    """Return True if the mark is within a sentence that continues after it, or is the parameter of a type."""
     before = text[max(0, mark.start - 2) : mark.start]
     if _PUNCTUATION.match(text, mark.end):
         return True

@@ -35,11 +35,11 @@ _BEFORE_VALUE = re.compile(r"\s*(?:```\w*\s*)?(?=[{\[])")
 _AFTER_VALUE = re.compile(r"(?:\s|```|<[^<>\s]{1,40}>)*+\Z")
 _MOST_MARK: Final = 40
 _BROKEN: Final = Limit(value=100, unit="values", remedy="let the judge reply with one JSON object")
-"""Maximum number of broken values with marks in them: the text behind each mark is parsed again. A guess."""
+"""Maximum number of broken values with marks in them: the text after each mark is parsed again. A guess."""
 
 
 class NoVerdict(ValueError):
-    """The text is no verdict; the message has the reason, and `kind` whether it is cut off."""
+    """The text is not a verdict; the message has the reason, and `kind` whether it is cut off."""
 
     def __init__(self, kind: Literal["bad_reply", "truncated"], why: str) -> None:
         super().__init__(why)

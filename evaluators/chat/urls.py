@@ -4,7 +4,7 @@ import httpx
 
 
 class BadUrl(ValueError):
-    """Text that is no URL, or a URL to which nothing may be sent; the message has the reason."""
+    """Text that is not a URL, or a URL to which nothing may be sent; the message has the reason."""
 
 
 def read_url(text: str) -> httpx.URL:

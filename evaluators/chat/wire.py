@@ -144,7 +144,7 @@ NOT_COUNTED: Final = TokenCounts(None, None)
 
 
 class UnexpectedResponse(Exception):
-    """The response is no answer of the protocol, or too large; the message has the reason."""
+    """The response is not an answer of the protocol, or too large; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ class ChatProtocol:
     most_tokens: str
     effort: Callable[[str], dict[str, Any]]
     answer: Callable[[object], ModelReply]
-    tokens: Callable[[object], TokenCounts]  # of a response, also of one that is no answer
+    tokens: Callable[[object], TokenCounts]  # of a response, also of one that is not an answer
     member: str  # key of the answer in a response
     key_header: str = "Authorization"
     key_value: str = "Bearer {key}"
@@ -261,7 +261,7 @@ def _responses_answer(document: object) -> ModelReply:
     messages = [item for item in items if _kind(item) == "message" and item.get("role") in (None, "assistant")]
     final = [item for item in messages if _word(item.get("phase") or item.get("channel")) in _FINAL_PHASES]
     calls = tuple(responses_calls(output))
-    shown = messages if calls else final  # a commentary is no answer, but goes with calls
+    shown = messages if calls else final  # a commentary is not an answer, but goes with calls
     incomplete = body.get("incomplete_details") or None
     finish = _finish(
         _member(incomplete, "reason"),

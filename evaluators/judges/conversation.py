@@ -49,11 +49,11 @@ class ConversationTrajectory(Configuration):
 
     threshold: Share = Field(default=0.7, description="The score that passes.")
     criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)] = Field(
-        description="What the judge looks at: {name, description, weight}, or the name of a ready one: "
+        description="The criteria: {name, description, weight}, or the name of a predefined one: "
         f"{', '.join(READY_MADE)}."
     )
     aggregation_strategy: Annotated[Strategy, Upper] = Field(
-        default="MEAN", description="How the scores become one: MEAN, WEIGHTED_MEAN, MIN or MAX."
+        default="MEAN", description="The aggregation of the scores: MEAN, WEIGHTED_MEAN, MIN or MAX."
     )
     trajectory_key: str = Field(
         default="trajectory", description="The key of actualOutputs under which the conversation is."

@@ -99,7 +99,7 @@ class LlmJudge(Configuration):
         default=0.5,
         description="The score that passes, from 0 to 1; or on the scale of minScore and maxScore if these are set.",
     )
-    criteria: NonBlank | None = Field(default=None, description="What the judge should look at, in plain words.")
+    criteria: NonBlank | None = Field(default=None, description="The criteria of the judge, in plain words.")
     evaluation_params: Annotated[tuple[Annotated[Parameter, Upper], ...], Field(min_length=1)] = Field(
         default=("INPUT", "ACTUAL_OUTPUT"),
         description="The parts of the test case that the judge is shown; none of them may be missing: "
@@ -112,7 +112,7 @@ class LlmJudge(Configuration):
         default=(), description="Several scores from one answer: a list of {name, criteria, weight}."
     )
     aggregation_strategy: Annotated[Strategy, Upper] = Field(
-        default="MEAN", description="How several scores become one: MEAN, WEIGHTED_MEAN, MIN or MAX."
+        default="MEAN", description="The aggregation of several scores: MEAN, WEIGHTED_MEAN, MIN or MAX."
     )
     template: Annotated[str, Field(max_length=MAX_TEMPLATE)] | None = Field(
         default=None, description="A prompt of your own: `version: 1`, a section [system], and one [user] with places."
@@ -123,7 +123,7 @@ class LlmJudge(Configuration):
 
     examples: Annotated[tuple[JudgedExample, ...], Field(max_length=_MAX_EXAMPLES)] = Field(
         default=(),
-        description="What people judged, for the judge to follow: a list of {input, output, passed, reason, traceId}.",
+        description="Votes of people for the judge to follow: a list of {input, output, passed, reason, traceId}.",
     )
 
     raw_threshold: Bound | None = Field(

@@ -52,7 +52,7 @@ class Grounding(Configuration):
 
     evaluation_params: Parts = required("INPUT", "ACTUAL_OUTPUT")
     context_key: str = Field(
-        default="context", description="Where the context is: a key of actualOutputs, else of metadata, else of inputs."
+        default="context", description="The key of the context, in actualOutputs, else of metadata, else of inputs."
     )
     include_reason: Flag = Field(default=True, description="Quote in the reason why claims are not supported.")
 

@@ -44,7 +44,7 @@ class Pairwise(Configuration):
     evaluation_params: Parts = required("INPUT")
     criteria: NonBlank = Field(
         default="Which one answers the question better: correct, complete, relevant and clear?",
-        description="What makes one better, in plain words.",
+        description="The criteria by which one is better, in plain words.",
     )
     compare: Annotated[Literal["ANSWERS", "TRAJECTORIES"], Upper] = Field(
         default="ANSWERS", description="ANSWERS compares the outputs, TRAJECTORIES the tool calls and the outputs."

@@ -39,7 +39,7 @@ class ContextualRelevance(Configuration):
     evaluation_params: Parts = required("INPUT")
     retrieval_context_key: str = Field(
         default="retrievalContext",
-        description="Where the chunks are: a key of actualOutputs, else of metadata, else of inputs.",
+        description="The key of the chunks, in actualOutputs, else of metadata, else of inputs.",
     )
     include_reason: Flag = Field(default=True, description="Quote in the reason which chunks are not relevant.")
     strict_mode: Flag = Field(default=False, description="Pass only at 1.0, whatever the threshold.")

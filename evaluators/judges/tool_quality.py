@@ -57,8 +57,8 @@ class ToolDescriptionReliability(ReadsTools):
     """Settings of `tool_description_reliability`."""
 
     threshold: Share = Field(default=0.8, description="The mean score of the tools that passes.")
-    max_input_args: Count = Field(default=5, description="A tool may have this many arguments.")
-    max_optional_args: Count = Field(default=3, description="This many of them may be optional.")
+    max_input_args: Count = Field(default=5, description="The maximum number of arguments of a tool.")
+    max_optional_args: Count = Field(default=3, description="The maximum number of optional arguments.")
 
 
 def tool_name_reliability(settings: ToolNameReliability) -> Check:

@@ -97,7 +97,7 @@ class Agreement:
         if self.alpha.value is None:
             return "Unknown: two people must judge the same targets, and not all alike."
         if self.alpha.value < 0.667:  # noqa: PLR2004 - his norm
-            return "People do not agree enough: look at what they see differently, and ask more clearly."
+            return "People do not agree enough: check the targets on which they disagree, and clarify the question."
         if self.alpha.value < 0.8:  # noqa: PLR2004 - his norm
             return "People agree well enough for tentative conclusions."
         return "People agree: their votes can be relied on."

@@ -384,7 +384,7 @@ def _store(cursor: duckdb.DuckDBPyConnection, step: WatchStep) -> None:
     """Store one step. The writer's thread calls this in a transaction."""
     moved = cursor.execute(sql.query("move_monitor_cursor"), {"after": step.after, "until": step.until}).fetchall()
     if moved != [(1,)]:
-        raise WriteConflict(f"monitors do not stand at result {step.after}")
+        raise WriteConflict(f"the monitors are not at result {step.after}")
     if step.streams:
         rows = [
             {

@@ -154,7 +154,7 @@ class OneResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoresOf:
-    """Selection of scores: releases of a service, and an evaluator; "" is no service."""
+    """Selection of scores: releases of a service, and an evaluator; "" is not a service."""
 
     fingerprint: str
     service: str

@@ -62,7 +62,7 @@ class Checkpoints:
         self._tried_bytes = 0  # size of the log at the last attempt of `shorten`
         self.layout = 0
         """Counter of checkpoints and openings. While checkpoints are held back and this is unchanged, row ids stay
-        valid. A checkpoint drops empty row groups, and so changes the ids of all rows behind them."""
+        valid. A checkpoint drops empty row groups, and so changes the ids of all rows after them."""
 
     @property
     def most_merges(self) -> int:

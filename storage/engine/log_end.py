@@ -1,4 +1,4 @@
-"""Lost commits in DuckDB's log: those behind the place where DuckDB stops reading it.
+"""Lost commits in DuckDB's log: those after the place where DuckDB stops reading it.
 
 The log is a header and entries, each with its length and its checksum. DuckDB reports an entry whose checksum is wrong.
 If a length is wrong, DuckDB takes the entry for the incomplete last one that a killed process leaves, and drops the
@@ -46,7 +46,7 @@ def lost_commits(database: Path) -> str | None:
 
 
 def _stop(log: BinaryIO) -> int:
-    """Return where DuckDB stops reading: behind the last entry that is whole by its length."""
+    """Return where DuckDB stops reading: after the last entry that is complete by its length."""
     offset = _after_header(log.read(_HEADER_BYTES))
     size = log.seek(0, 2)
     while offset is not None and offset + _ENTRY.size <= size:

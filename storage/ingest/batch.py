@@ -122,7 +122,7 @@ MEANINGS = pa.schema(
 )
 KEYED = ("input_messages", "output_messages", "tool_arguments", "tool_result")
 """The meanings of spans with a column `…_key`. A text that equals an attribute is not stored again: the column names
-the attribute. Messages, arguments, definitions, and results that are no text, are JSON."""
+the attribute. Messages, arguments, definitions, and results that are not text, are JSON."""
 
 TRACES = pa.schema(
     [

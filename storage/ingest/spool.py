@@ -1,6 +1,6 @@
 """The spool: decoded groups on disk, synced before their senders are answered.
 
-A segment is a file of records, to which one thread appends. A record is a header (magic, CRC-32 of all bytes behind it,
+A segment is a file of records, to which one thread appends. A record is a header (magic, CRC-32 of all bytes after it,
 length of the body, sequence number) and the body, a `SpanBatch`. A torn record is an incomplete last one after a crash,
 and was not acknowledged. A damaged one is detected by its checksum. Both are skipped up to the next whole record.
 """
@@ -86,7 +86,7 @@ class SpoolReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Bytes of a segment that are no complete record, or a complete one that cannot be read."""
+    """Bytes of a segment that are not a complete record, or are a complete one that cannot be read."""
 
     path: Path
     offset: int

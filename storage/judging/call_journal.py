@@ -101,7 +101,7 @@ class CallJournal:
             self.rotate()
             raise Overloaded(f"calls cannot be put on record: {error.strerror or error}", retry_after_s=5) from error
         if written < len(data):
-            self.rotate()  # nothing is read behind a torn record
+            self.rotate()  # nothing is read after a torn record
             raise Overloaded("calls cannot be put on record: the disk is full", retry_after_s=5)
         self._size += len(data)
 

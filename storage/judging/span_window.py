@@ -113,7 +113,7 @@ def move_cursor(cursor: duckdb.DuckDBPyConnection, *, after: int, until: int, jo
     """
     moved = cursor.execute(sql.query("move_matching"), {"after": after, "until": until, "jobs": jobs}).fetchall()
     if not moved:
-        raise WriteConflict(f"matching does not stand at {after}")
+        raise WriteConflict(f"matching is not at {after}")
     return int(moved[0][0]) - jobs
 
 

@@ -44,7 +44,7 @@ class SpentRow:
     connection_id: str
     calls: int
     unpriced_calls: int  # calls whose connection has no price, so that they are missing in `nano_usd`
-    failed_calls: int  # calls without an answer, which cost nothing
+    failed_calls: int  # failed requests that used no tokens; they cost nothing
     tokens: int
     nano_usd: int
     held_calls: int  # unsettled calls, not in the counts above: under way, or cut off by the end of a process

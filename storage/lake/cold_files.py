@@ -96,7 +96,7 @@ class ColdFiles:
                     self._list(name, rows)
                 self._note_newest(limits)
                 self._failure = None
-            except (DeltaError, OSError, Unpublished) as error:  # a store that is away; hot rows can be read
+            except (DeltaError, OSError, Unpublished) as error:  # an unavailable store; hot rows can be read
                 self._failure = error
             self._limits, self._until_s = limits, time.monotonic() + _STALE_S
 

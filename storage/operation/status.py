@@ -30,7 +30,7 @@ class JudgeSpending:
     """The calls, tokens and cost of judges, as budgets count them."""
 
     calls: int
-    failed_calls: int  # calls without an answer, which cost nothing, so that no budget counts them
+    failed_calls: int  # failed requests that used no tokens; no budget counts them
     tokens: int
     usd: float  # without the cost of unpriced calls, which is unknown
     unpriced_calls: int

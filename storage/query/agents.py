@@ -125,7 +125,7 @@ class AgentSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundAgents:
-    """Agents, those that got worse first. `are_named` is False if there are too many spans to look for names."""
+    """Agents; those that got worse are at the top. `are_named` is False if there are too many spans to search."""
 
     agents: Sequence[AgentSums]
     are_named: bool

@@ -58,7 +58,7 @@ _PREVIEW_CHARACTERS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPosition:
-    """Position in the list, behind this trace."""
+    """Position in the list, after this trace."""
 
     start_ns: int
     trace_id: str = ""

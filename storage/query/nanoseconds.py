@@ -26,7 +26,7 @@ def with_texts(select: str, types: list[str]) -> str:
 
 
 def _without_end(select: str) -> str:
-    """Return the text without final semicolons and comments behind them, which a subquery does not allow.
+    """Return the text without final semicolons and comments after them, which a subquery does not allow.
 
     DuckDB's function `query(…)` accepts such a text, but not with parameters.
 

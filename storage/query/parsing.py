@@ -36,7 +36,7 @@ columns, and a slice without an end has an empty list. Functions are compared by
 
 
 def tree_of(text: str) -> str:
-    """Return the tree of one SELECT as JSON, or "" if the text is no SELECT, or the allow-lists could misread its tree.
+    """Return the tree of one SELECT as JSON; "" for other texts, and for trees that the allow-lists could misread.
 
     Raises:
         BadQuery: the SELECT is nested too deeply.

@@ -3,7 +3,7 @@
 DuckDB checks for interrupts and its memory limit between vectors of 2,048 rows. Expressions that need much time or
 memory for small inputs (texts, lists, lambdas, searches with two variable sides) can escape both checks within one
 vector. A SELECT with anything that is not listed here runs in a process that can be killed (`query_process`). So a
-function that a newer DuckDB adds is no danger.
+function that a newer DuckDB adds is not a danger.
 """
 
 import math
@@ -21,7 +21,7 @@ _FORMS: Final = frozenset(
     ASCENDING DESCENDING ORDER_DEFAULT
     """.split()  # noqa: SIM905 - easier to read
 )
-"""Parts of a statement that are no expressions."""
+"""Parts of a statement that are not expressions."""
 
 _CLASSES: Final = frozenset(
     """
@@ -166,7 +166,7 @@ def _copies(nodes: Sequence[_Node]) -> int:
 
 
 def _is_form(node: _Node, made: Counter[str]) -> bool:
-    """Return True if a node that is no expression is on the list; types are checked with their nodes."""
+    """Return True if a node that is not an expression is on the list; types are checked with their nodes."""
     kind = node.get("type")
     if isinstance(kind, str) and kind not in _FORMS:
         return kind.endswith("_TYPE_INFO")  # of a cast or a constant

@@ -42,7 +42,7 @@ class SessionCriteria:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPosition:
-    """Position in the list of sessions, behind this session."""
+    """Position in the list of sessions, after this session."""
 
     latest_ns: int  # the start of its latest trace
     session_id: str = ""

@@ -51,7 +51,7 @@ def check_text(statement: str) -> None:
     try:
         size = len(statement.encode())
     except UnicodeEncodeError as error:
-        raise BadQuery("the SQL text holds half a surrogate pair, which is no character") from error
+        raise BadQuery("the SQL text holds half a surrogate pair, which is not a character") from error
     if size > MAX_BYTES:
         raise BadQuery(f"the SQL text has {size:,} bytes, which is more than {_SIZE}")
     comments = statement.count("/*")

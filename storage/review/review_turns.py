@@ -143,7 +143,7 @@ def _standing(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: s
 def _check_room(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: ReviewTurn) -> None:
     standing = _standing(cursor, queue, entry_id, turn)
     if standing.state is None and not standing.has_voted and standing.others >= queue.reviewers:
-        raise Conflict("enough people have voted on this entry, or look at it: ask for the next one")
+        raise Conflict("enough people have voted on this entry or are reviewing it: request the next one")
 
 
 def _lease_next(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, turn: ReviewTurn) -> str | None:

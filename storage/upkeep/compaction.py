@@ -279,7 +279,7 @@ class Compaction:
             below = hole.first
 
     def _close(self, table: str, hole: RowRange) -> Iterator[None]:
-        """Delete and re-insert enough rows behind a hole that the rest on both sides fits into one row group."""
+        """Delete and re-insert enough rows after a hole that the rest on both sides fits into one row group."""
         first = hole.first
         for _ in range(_CLOSING_TRIES):
             too_many = max(

@@ -33,7 +33,7 @@ class RowRange(NamedTuple):
 def around(holes: Sequence[RowRange], length: int, *, is_last: bool) -> list[RowRange]:
     """Return stretches that contain all row groups with holes, and the row group before each.
 
-    A small table is one stretch, or none. Unless `is_last`, a stretch ends with its last hole, and the rows behind it
+    A small table is one stretch, or none. Unless `is_last`, a stretch ends with its last hole, and the rows after it
     are left for a later call: they may be deleted soon, and should not be moved to the end of the table before.
 
     """

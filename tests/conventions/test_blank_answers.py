@@ -79,7 +79,7 @@ def test_blank_answers_are_read_by_columns_alike() -> None:
     ],
 )
 def test_null_and_lists_without_text_are_not_recorded(more: Attributes) -> None:
-    """Null, an empty list and a message without text are no answer, nor is the blank text beside unrecorded calls."""
+    """Null, an empty list, a message without text, and blank text beside unrecorded calls are not answers."""
     assert read({**CHAT, **more}).output is None
 
 

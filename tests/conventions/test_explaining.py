@@ -202,7 +202,7 @@ def test_a_refused_call_misses_no_output() -> None:
         *(
             (
                 {key: value},
-                f"{field}: {key} is {str(value)[:40]!r}, which is no {kind} from 0 to 9007199254740992",
+                f"{field}: {key} is {str(value)[:40]!r}, which is not a {kind} from 0 to 9007199254740992",
             )
             for field, key, kind in (
                 ("input_tokens", "gen_ai.usage.input_tokens", "count"),
@@ -231,7 +231,7 @@ def test_what_is_wrong_with_a_value_is_said(attributes: Any, note: str) -> None:
     ],
 )
 def test_python_literals_are_nothing_to_complain_about(attributes: Any) -> None:
-    """They are no JSON, and are read all the same."""
+    """They are not JSON, and are read all the same."""
     reading = read(attributes)
     assert reading.notes == ()
     assert reading.tool_arguments or reading.input == "q"
@@ -304,7 +304,7 @@ RAN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"}
 def test_an_exception_is_a_failure_though_the_status_is_ok(
     attributes: dict[str, Any], exception: dict[str, str], has_failed: object
 ) -> None:
-    """There is none if the step reports an end, has no content, was left on purpose, or is no model call."""
+    """There is none if the step reports an end, has no content, was left on purpose, or is not a model call."""
     span = a_span(attributes, status_code=1, events=(an_event("exception", exception),))
     reading = read_span(span, (), NO_KEYS)
     assert (reading.error_type is not None) == has_failed

@@ -275,7 +275,7 @@ def test_logfire_of_old_has_request_and_response() -> None:
 
 
 def test_spans_of_the_seeds_are_tools_by_their_name() -> None:
-    """`tool.name` with input and output, whose arguments may be a Python literal; a synthesized one is no call."""
+    """`tool.name` with input and output, whose arguments may be a Python literal; a synthesized one is not a call."""
     attributes = {
         "tool.name": "get_temperature",
         "input.value": "{'city': 'Tokyo'}",

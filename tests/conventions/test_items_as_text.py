@@ -94,7 +94,7 @@ def test_calls_without_an_id_are_those_with_other_arguments() -> None:
 
 
 def test_what_a_provider_did_itself_is_no_answer() -> None:
-    """A provider's own search call is kept unchanged, and is no text."""
+    """A provider's own search call is kept unchanged, and is not a text."""
     (part,) = opened(SEARCH)
     assert isinstance(part, dict)
     assert (part["type"], part["id"]) == ("web_search_call", "ws_1")
@@ -168,7 +168,7 @@ def test_words_that_look_like_items_are_words(text: str, scope: str) -> None:
     ],
 )
 def test_words_in_numbered_attributes_are_words(text: str, role: str, keys: dict[str, str]) -> None:
-    """A user's or an operator's words are no calls and no thoughts, and keep their role."""
+    """A user's or an operator's words are neither calls nor thoughts, and keep their role."""
     scope = "opentelemetry.instrumentation.langchain"
     kind = {"openinference.span.kind": "LLM", "llm.request.type": "chat"}
     span = a_span({**kind, keys["role"]: role, keys["content"]: text}, scope=scope)
@@ -219,7 +219,7 @@ def test_a_result_beside_its_own_words_is_one_result() -> None:
 
 
 def test_a_handoff_is_a_step() -> None:
-    """It is no model, no tool and no agent."""
+    """A handoff is neither a model, a tool nor an agent."""
     assert read({"gen_ai.operation.name": "agent_handoff"}, scope=SCOPE).span_type == "chain"
     assert read({"gen_ai.operation.name": "guardrail_check"}, scope=SCOPE).span_type == "evaluator"
 

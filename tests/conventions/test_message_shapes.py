@@ -301,7 +301,7 @@ def test_an_answer_without_words_is_its_text(parts: Any, expected: str) -> None:
 
 
 def test_words_beside_an_answer_without_words_are_the_output() -> None:
-    """A span with a textual output is shown by it, and reasoning with a call is no answer."""
+    """A span with a textual output is shown by it, and reasoning with a call is not an answer."""
     thoughts: Any = [{"role": "assistant", "parts": [{"type": "reasoning", "content": "A plan."}]}]
     attributes = {"openinference.span.kind": "LLM", "gen_ai.output.messages": thoughts, "output.value": "It is sunny."}
     assert read(attributes).output == "It is sunny."

@@ -143,7 +143,7 @@ def test_own_keys_can_name_messages() -> None:
 @pytest.mark.parametrize(
     "projects, message",
     [
-        ({"shop": {"sesion_id": ["a"]}}, "project 'shop': 'sesion_id' is no field; there are input, output,"),
+        ({"shop": {"sesion_id": ["a"]}}, "project 'shop': 'sesion_id' is not a field; there are input, output,"),
         ({"*": {"input": "my.prompt"}}, "'input' needs a list of attribute keys"),
         ({"*": {"input": [""]}}, "'input' needs a list of attribute keys"),
     ],

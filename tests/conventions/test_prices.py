@@ -119,7 +119,7 @@ def test_a_cost_says_by_which_prices_it_was_computed() -> None:
 
 
 def test_only_calls_of_models_whose_tokens_are_told_have_a_price() -> None:
-    """Agents repeat the tokens of their models, and half of a usage is no cost; an embedding answers no tokens."""
+    """Agents repeat the tokens of their models, and half of a usage is not a cost; an embedding answers no tokens."""
     assert priced("gpt-5", more={"gen_ai.operation.name": "invoke_agent"}).cost_usd is None
     assert priced("gpt-5", more={"gen_ai.usage.output_tokens": None}).cost_usd is None
     embedding = {"gen_ai.operation.name": "embeddings", "gen_ai.usage.output_tokens": None}

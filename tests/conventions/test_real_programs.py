@@ -13,7 +13,7 @@ USAGE = "langfuse.observation.usage_details"
 
 
 def test_claude_codes_detailed_arguments_stand_below_a_headline() -> None:
-    """The line that names the tool is no part of its arguments."""
+    """The line that names the tool is not part of its arguments."""
     attributes = {"span.type": "tool", "tool_name": "Bash", "tool_input": '[TOOL INPUT: Bash]\n{"command": "ls"}'}
     assert read(attributes, name="claude_code.tool").tool_arguments == {"command": "ls"}
 
@@ -289,7 +289,7 @@ def test_voltagents_spans_are_its_own(name: str, attributes: dict[str, Any], kin
 
 
 def test_the_instructions_of_an_answer_do_not_precede_it() -> None:
-    """OpenAI's responses repeat the instructions, which are no part of the answer."""
+    """OpenAI's responses repeat the instructions, which are not part of the answer."""
     answer = {"instructions": "Be kind.", "output": [{"type": "message", "role": "assistant", "content": "a"}]}
     reading = read({"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanOutputs": json.dumps(answer)})
     assert reading.output_messages == (text("assistant", "a"),)

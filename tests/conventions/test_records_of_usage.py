@@ -1,4 +1,4 @@
-"""Spans that only record what a call of a model used are no calls beside it."""
+"""Spans that only record what a call of a model used are not calls beside it."""
 
 from typing import Any
 
@@ -120,7 +120,7 @@ def test_records_alone_are_calls() -> None:
 
 
 def test_the_record_is_no_step_without_an_answer() -> None:
-    """A record after a tool request is no step that lacks an answer, so the request's text stays the output."""
+    """A record after a tool request is not a step that lacks an answer, so the request's text stays the output."""
     asks = '[{"role": "assistant", "content": "Wait.", "tool_calls": [{"function": {"name": "form"}}]}]'
     trace = read_all(a_call({"gen_ai.output.messages": asks}), a_record())
     assert trace.output == "Wait."

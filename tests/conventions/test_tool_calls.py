@@ -342,7 +342,7 @@ def turns(*exchanges: tuple[Any, str], call_id: str = "call_0", before: Sequence
 @pytest.mark.parametrize("other", [BERGEN, OSLO], ids=["other arguments", "equal arguments"])
 @pytest.mark.parametrize("results", [("paid", FAILED), (FAILED, "paid"), ("paid", "paid")])
 def test_calls_that_share_an_id_have_each_its_own_result(results: tuple[str, str], other: Any) -> None:
-    """Some models number the calls of each answer from 0; what later models are sent again is no further call."""
+    """Some models number the calls of each answer from 0; what later models are sent again is not a further call."""
     first, second = results
     reading = read_all(*turns((OSLO, first), (other, second)))
     assert listed(reading, "arguments", "result", "is_error") == [

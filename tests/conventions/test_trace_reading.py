@@ -127,7 +127,7 @@ def test_a_root_that_never_came_is_stood_in_for() -> None:
 
 
 def test_the_final_response_is_the_last_that_a_model_said() -> None:
-    """Calls are no words; where models tell none, the agent's answer stands; then the root's output."""
+    """Calls are not words; where models tell none, the agent's answer stands; then the root's output."""
     agent = an_agent(attributes={"gen_ai.output.messages": [text("assistant", "of the agent")]})
     first = a_model(parent=agent, start_s=1, attributes={"gen_ai.output.messages": [text("assistant", "said")]})
     second = a_model(parent=agent, start_s=2, attributes={"gen_ai.output.messages": [call("f", {})]})

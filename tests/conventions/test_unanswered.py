@@ -166,7 +166,7 @@ def answered_runs() -> dict[str, tuple[Run, str]]:
 @pytest.mark.parametrize("name", unanswered_runs())
 @pytest.mark.parametrize("first", [DRAFT, REQUEST], ids=["words", "call"])
 def test_a_run_that_ended_before_its_answer_has_no_output(name: str, first: Any) -> None:
-    """Text before a call is no answer of a run that then failed or returned nothing, nor is the call."""
+    """Text before a call is not an answer of a run that then failed or returned nothing, nor is the call."""
     assert unanswered_runs(first)[name].output is None
 
 

@@ -127,7 +127,7 @@ def test_anything_else_is_no_object(other: str) -> None:
 
 
 def test_an_object_that_is_no_message_is_none() -> None:
-    """An object without a role or without content is no message."""
+    """An object without a role or without content is not a message."""
     for other in ("A(x=1)", "A(role='user')", "A(content='hi')", "content='hi' source='user'"):
         assert written_message(other) is None
 

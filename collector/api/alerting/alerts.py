@@ -79,7 +79,7 @@ def show_alert(alert_id: str, context: ContextDep, caller: CallerDep) -> Respons
 def acknowledge(
     alert_id: str, context: ContextDep, caller: CallerDep, body: Acknowledgement | None = None
 ) -> JSONResponse:
-    """Acknowledge an alert; repeating it is no error. 409: the alert ended before anyone acknowledged it."""
+    """Acknowledge an alert; repeating it is not an error. 409: the alert ended before anyone acknowledged it."""
     before = _own(context, caller, alert_id)
     tenant = before.finding.tenant
     context.store.alerts.acknowledge(alert_id, time.time_ns(), by=body.by if body else None, tenant=tenant)

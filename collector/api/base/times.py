@@ -29,11 +29,11 @@ def instant_ns(text: str) -> int:
     """Parse RFC 3339, with any number of digits, to nanoseconds since the Unix epoch.
 
     Raises:
-        ValueError: the text is no RFC 3339 instant.
+        ValueError: the text is not an RFC 3339 instant.
     """
     parts = _INSTANT.fullmatch(text)
     if parts is None:
-        raise ValueError(f"{text!r} is no instant such as 2026-11-21T10:00:00Z")
+        raise ValueError(f"{text!r} is not an instant such as 2026-11-21T10:00:00Z")
     year, day, time, fraction, offset = parts.groups()
     known = "0004" if year == "0000" else year  # Python has no year 0; any early leap year will do
     whole = dt.datetime.fromisoformat(f"{known}{day}T{time}+00:00") - _EPOCH
@@ -50,7 +50,7 @@ def stored_ns(text: str) -> int:
     """Parse RFC 3339 to nanoseconds since the Unix epoch, clamped to the instants that a span can have.
 
     Raises:
-        ValueError: the text is no RFC 3339 instant.
+        ValueError: the text is not an RFC 3339 instant.
     """
     return within_reach(instant_ns(text))
 

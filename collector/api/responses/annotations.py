@@ -21,7 +21,7 @@ class AnnotationDocument(WireDocument):
     label: str | None
     score: float | None
     passed: bool | None
-    error_kind: Annotated[str | None, doc("The kind of error of an event that is no verdict, whatever its label.")]
+    error_kind: Annotated[str | None, doc("The kind of error of an event that is not a verdict, whatever its label.")]
     note: str | None
     overridden_expected_output: Any
     source: Literal["person", "adjudicator", "application", "user"]

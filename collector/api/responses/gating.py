@@ -122,7 +122,7 @@ class GateVerdict(WireDocument, kw_only=True):
     added_count: int | UnsetType | None = UNSET
     removed_count: int | UnsetType | None = UNSET
     regressed_evaluators: list[RegressedEvaluator]
-    cases: Annotated[list[GateCase], doc("Those that became worse, the worst first.")]
+    cases: Annotated[list[GateCase], doc("Items that became worse, the worst first.")]
     cases_truncated: bool
     evaluators: list[GateEvaluator]
     slices: list[GateSlice]

@@ -108,10 +108,12 @@ class EvaluationCounts(WireDocument, kw_only=True):
 
 
 class SpendingDocument(WireDocument, kw_only=True):
-    """The calls, tokens and cost of judges today, by UTC, as budgets count them."""
+    """The calls, tokens and cost of judges today (UTC), as budgets count them."""
 
     calls: Annotated[Count, doc("Calls that count towards budgets: the model answered, or charged tokens.")] = 0
-    failed_calls: Annotated[Count, doc("Calls that do not count: not sent or not answered, at no cost.")] = 0
+    failed_calls: Annotated[
+        Count, doc("Failed requests that used no tokens; they cost nothing, and no budget counts them.")
+    ] = 0
     tokens: Count = 0
     usd: Annotated[float, doc("Without the cost of `unpricedCalls`, which is unknown: at least this was spent.")]
     unpriced_calls: Annotated[Count, doc("Number of `calls` over connections without a price.")] = 0

@@ -27,9 +27,9 @@ class DroppedScopeDocument(WireDocument):
 class LakeState(WireDocument, kw_only=True):
     """State of the lake."""
 
-    lag_seconds: Annotated[float, doc("All commits that are older are in the lake.")]
+    lag_seconds: Annotated[float, doc("Commits older than this are all in the lake.")]
     rows: Annotated[int, doc("Published since the start.")]
-    waiting: Annotated[str | None, doc("Why rows are not published, or traces do not move, now.")]
+    waiting: Annotated[str | None, doc("The reason why rows are not published, or traces are not moved, now.")]
     moved_before: Annotated[str | None, doc("Traces whose last span came before this day have moved, unless kept.")]
     files: Annotated[int | None, doc("In all tables, after the latest maintenance.")]
     size_bytes: int | None
@@ -72,7 +72,7 @@ class LagDocument(WireDocument):
 
 
 class UnableRule(WireDocument):
-    """A rule in force that judges nothing, or whose monitors compare anew, and why."""
+    """An active rule that judges nothing, or whose monitors start a new comparison, with the reason."""
 
     id: str
     name: str
@@ -86,7 +86,7 @@ class RuleCounts(WireDocument, kw_only=True):
     in_force: int
     disabled: int
     unable: Annotated[
-        list[UnableRule], doc("Those in force that judge nothing: they cannot, or their judge gives no verdicts.")
+        list[UnableRule], doc("Active rules that judge nothing: they cannot, or their judge gives no verdicts.")
     ]
     comparing_anew: Annotated[list[UnableRule], doc("Their evaluator changed, and lacks results to compare with.")] = (
         field(default_factory=list)

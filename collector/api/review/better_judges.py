@@ -68,7 +68,7 @@ def try_judge(
     caller: CallerDep,
     query: Annotated[LabelledQuery, Query()],
 ) -> Response:
-    """Judge what people voted on with another version of a rule's judge, and compare it with the version in force.
+    """Judge what people voted on with another version of a rule's judge, and compare it with the active version.
 
     Each label costs a call of the judge, or of each judge of a jury, which counts against the budgets. No result is
     stored. Labels that either version has as an example are held out.

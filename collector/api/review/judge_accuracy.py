@@ -65,7 +65,7 @@ class JudgeAgainstPeople:
         )
 
     def of_release(self, service: str, release: str | None, *, passed: int, failed: int) -> JudgedSide:
-        """Return the counts and labels of a release of a service; "" is no service."""
+        """Return the counts and labels of a release of a service; "" is not a service."""
         own = [
             each
             for each in self.results

@@ -85,7 +85,9 @@ class PlaygroundBody(BaseModel):
     retries: Annotated[
         bool, Field(description="Retry failed requests, up to `limits.attempts` of the connection; else one attempt.")
     ] = False
-    project: Annotated[str | None, Field(min_length=1, max_length=_NAME, description="It is charged as well.")] = None
+    project: Annotated[
+        str | None, Field(min_length=1, max_length=_NAME, description="A project whose budget is charged as well.")
+    ] = None
     origin: Annotated[OriginBody | None, Field(description="The span that the conversation is from.")] = None
     price_only: Annotated[bool, Field(description="Return the maximum cost, and call no model.")] = False
 

@@ -107,7 +107,7 @@ def list_rules(project: str, context: ContextDep, caller: CallerDep, part: Part)
 @needs(Permission.WRITE, by_tenant=True)
 @response_model(RuleDocument)
 def create(project: str, body: Body, context: ContextDep, caller: CallerDep) -> Response:
-    """Put a rule in force, and make the project if this is its first."""
+    """Create a rule, and its project if this is the project's first rule."""
     kept = context.rules.create(
         about_of(context, caller, project, make=True), body.parsed, body.text, tenant=caller.tenant
     )

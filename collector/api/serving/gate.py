@@ -66,7 +66,7 @@ _MAX_OPEN_BYTES: Final = 64 << 10
 _JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})  # which rules are sent as
 _FORM: Final = "application/x-www-form-urlencoded"
-_PROGRAMS: Final = ("/api/", "/jaeger/")  # paths of programs: errors are no pages, whatever `Accept` says
+_PROGRAMS: Final = ("/api/", "/jaeger/")  # paths of programs: errors are not pages, whatever `Accept` says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,7 @@ def delete_traces(
     try:
         before_ns = None if named.before is None else stored_ns(named.before)
     except ValueError:
-        return problem(400, f"before: {named.before!r} is no time such as 2026-11-21T10:00:00Z")
+        return problem(400, f"before: {named.before!r} is not a time such as 2026-11-21T10:00:00Z")
     criteria = DeletionCriteria(
         tenant=tenant_of(caller, tenant),
         project=named.project,

@@ -114,6 +114,6 @@ def _like(find: _Find) -> SpanCriteria:
 def _window(start_us: int | None, end_us: int | None) -> tuple[int, int]:
     for name, value in (("start", start_us), ("end", end_us)):
         if value is not None and not 0 <= value <= _FARTHEST_US:
-            raise BadSearchParameter(f"{name}: {value} is no time in microseconds")
+            raise BadSearchParameter(f"{name}: {value} is not a time in microseconds")
     to_ns = time.time_ns() if end_us is None else 1000 * end_us
     return to_ns - _DEFAULT_LOOKBACK_NS if start_us is None else 1000 * start_us, to_ns

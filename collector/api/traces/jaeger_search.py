@@ -68,7 +68,7 @@ def tags_of(name: str, document: str, pairs: Sequence[str] = ()) -> dict[str, st
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
-        raise BadSearchParameter(f"{name}: {document!r} is no JSON object")
+        raise BadSearchParameter(f"{name}: {document!r} is not a JSON object")
     tags = {key: value if isinstance(value, str) else json.dumps(value) for key, value in fields.items()}
     for pair in pairs:
         key, colon, value = pair.partition(":")
@@ -98,5 +98,5 @@ def duration_ns(name: str, text: str) -> int | None:
     if not text:
         return None
     if not _DURATION.fullmatch(text):
-        raise BadSearchParameter(f"{name}: {text!r} is no length of time such as 1.5s or 100ms")
+        raise BadSearchParameter(f"{name}: {text!r} is not a length of time such as 1.5s or 100ms")
     return min(round(sum(float(number) * _UNITS_NS[unit] for number, unit in _PIECE.findall(text))), 2**63 - 1)

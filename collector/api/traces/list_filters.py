@@ -87,7 +87,7 @@ class TraceFilter:
 
 
 def filter_of(params: Mapping[str, str], now_ns: int) -> TraceFilter:
-    """Parse the parameters of a list; empty ones are no filters, and `problems` names invalid ones."""
+    """Parse the parameters of a list; empty ones are not filters, and `problems` names invalid ones."""
     values = {name: params.get(name, "").strip() for name in LABELS}
     sort = params.get("sort", "")
     by = next((each for each in get_args(Ranking) if each == sort), None)
@@ -140,7 +140,7 @@ def _amount(name: str, text: str, problems: dict[str, str]) -> float | None:
     value = number_in(text)
     if value is not None and 0 <= value <= _MOST_AMOUNT:
         return value
-    problems[name] = f"{text[:50]!r} is no number of 0 or more"
+    problems[name] = f"{text[:50]!r} is not a number of 0 or more"
     return None
 
 

@@ -26,12 +26,12 @@ def list_query(text: str) -> str:
     """Return the query of a list's URL, sorted and without empty parameters.
 
     Raises:
-        ValueError: the text is no query, or has an unknown parameter.
+        ValueError: the text is not a query, or has an unknown parameter.
     """
     try:
         pairs = parse_qsl(text.removeprefix("?"), strict_parsing=bool(text.strip("?")), max_num_fields=_MOST_PARAMETERS)
     except ValueError:
-        raise ValueError("is no query such as project=shop&status=error") from None
+        raise ValueError("is not a query such as project=shop&status=error") from None
     unknown = sorted({name for name, _ in pairs} - set(PARAMETERS))
     if unknown:
         raise ValueError(f"the list of traces has no parameter {unknown[0][:50]!r}")

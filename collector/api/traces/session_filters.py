@@ -71,7 +71,7 @@ def session_place(text: str) -> SessionPosition:
     """Parse the position of a page in the list of sessions.
 
     Raises:
-        BadQuery: the text is no such position.
+        BadQuery: the text is not such a position.
     """
     latest, tenant, session_id = _parted(text, _PLACE).split("/", 2)
     return SessionPosition(latest_ns=min(int(latest), LAST_NS), tenant=tenant, session_id=session_id)
@@ -86,7 +86,7 @@ def turn_place(text: str) -> TracePosition:
     """Parse the position of a page of a session's turns.
 
     Raises:
-        BadQuery: the text is no such position.
+        BadQuery: the text is not such a position.
     """
     start, trace_id = _parted(text, _TURN).split("/")
     return TracePosition(start_ns=min(int(start), LAST_NS), trace_id=trace_id)

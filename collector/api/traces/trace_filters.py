@@ -103,7 +103,7 @@ def place_of(text: str) -> ListPosition:
     """Parse the position of a page in the list of traces.
 
     Raises:
-        BadQuery: the text is no such position.
+        BadQuery: the text is not such a position.
     """
     start, _, rest = text.partition(".")
     trace_id, _, tenant = rest.partition(".")
@@ -127,7 +127,7 @@ def instant_of(name: str, text: str) -> int:
     try:
         return min(max(instant_ns(text), 0), LAST_NS)  # the instants that spans can have
     except (ValueError, OverflowError) as error:
-        raise BadQuery(f"{name}: {text[:100]!r} is no time such as 2026-11-21T10:00:00Z") from error
+        raise BadQuery(f"{name}: {text[:100]!r} is not a time such as 2026-11-21T10:00:00Z") from error
 
 
 def _attribute(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Datasets of Langfuse: what `GET /api/public/dataset-items` answers (whole pages, or its items), and its exports."""
+"""Datasets of Langfuse: the response of `GET /api/public/dataset-items` (whole pages, or its items), and exports."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ def read_langfuse(path: Path) -> Iterator[Place]:
     """
     for place, document in _documents(path):
         if not isinstance(document, Mapping):
-            raise BadExport(f"{place}: an item is an object")
+            raise BadExport(f"{place}: an item must be an object")
         item = {_camel(str(name)): value for name, value in document.items()}
         if str(item.get("status") or "ACTIVE").upper() != "ARCHIVED":
             if "output" in item and "expectedOutput" not in item:
@@ -48,7 +48,7 @@ def _documents(path: Path) -> Iterator[Place]:
         document = read_json(path)
         items = document.get("data", document.get("items")) if isinstance(document, Mapping) else document
         if not isinstance(items, list):
-            raise BadExport('it is no list of items: {"data": […]} or a list is')
+            raise BadExport('not a list of items; expected a list, or {"data": […]}')
         for number, item in enumerate(items, start=1):
             yield f"item {number}", item
 

@@ -61,12 +61,12 @@ def _references(graders: object) -> tuple[str, ...]:
 
 def _item(place: str, document: object, references: Sequence[str]) -> dict[str, Any] | None:
     if not isinstance(document, Mapping):
-        raise BadExport(f"{place}: a row is an object")
+        raise BadExport(f"{place}: a row must be an object")
     if document.keys() == {"spec"} or document.keys() >= {"run_id", "event_id"}:
         raise BadExport(f"{place}: it is the log of a run; import the samples that the eval names (samples_jsonl)")
     row = document.get("item", document.get("datasource_item", document))
     if not isinstance(row, Mapping):
-        raise BadExport(f"{place}: its item is no object")
+        raise BadExport(f"{place}: its item is not an object")
     name = next((each for each in (*references, *_EXPECTED) if row.get(each) is not None), None)
     inputs = {key: value for key, value in row.items() if key not in {name, "id", "metadata"} and value is not None}
     messages = inputs.get("input")

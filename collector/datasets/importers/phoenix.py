@@ -1,4 +1,4 @@
-"""Datasets of Arize Phoenix: what `GET /v1/datasets/{id}/examples` answers, and its downloads as CSV and JSONL."""
+"""Datasets of Arize Phoenix: the response of `GET /v1/datasets/{id}/examples`, and downloads as CSV and JSONL."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,7 @@ def _documents(path: Path) -> Iterator[Place]:
         data = document.get("data", document) if isinstance(document, Mapping) else document
         examples = data.get("examples") if isinstance(data, Mapping) else data
         if not isinstance(examples, list):
-            raise BadExport('it is no list of examples: {"data": {"examples": […]}} or a list is')
+            raise BadExport('not a list of examples; expected a list, or {"data": {"examples": […]}}')
         for number, example in enumerate(examples, start=1):
             yield f"example {number}", example
 
@@ -86,7 +86,7 @@ def _rows(path: Path) -> Iterator[Place]:
 
 def _example(place: str, document: object) -> dict[str, Any] | None:
     if not isinstance(document, Mapping):
-        raise BadExport(f"{place}: an example is an object")
+        raise BadExport(f"{place}: an example must be an object")
     if "messages" in document:
         return _of_messages(place, document)
     if is_nothing(document.get("input")):
@@ -105,7 +105,7 @@ def _of_messages(place: str, example: Mapping[str, Any]) -> dict[str, Any]:
     """Convert an OpenAI example: with `ideal`, or for fine-tuning, whose last message is the expected one."""
     messages = example["messages"]
     if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages):
-        raise BadExport(f"{place}: messages is a list of objects")
+        raise BadExport(f"{place}: messages must be a list of objects")
     if not messages:
         raise BadExport(
             f"{place}: there are no messages; Phoenix writes other examples as JSON or CSV, so export one of these"
@@ -115,7 +115,7 @@ def _of_messages(place: str, example: Mapping[str, Any]) -> dict[str, Any]:
         *messages, last = messages
         expected = last.get("content")
     if not messages:
-        raise BadExport(f"{place}: there is no input")
+        raise BadExport(f"{place}: the input is missing")
     inputs = non_empty({"input": _last_user_content(messages), "messages": messages})
     metadata = non_empty({"tools": example.get("tools")})
     expectation = as_map(expected or None, "output")

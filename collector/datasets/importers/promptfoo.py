@@ -72,7 +72,7 @@ def read_promptfoo(path: Path) -> Iterator[Place]:
 
 
 def _results(path: Path) -> Iterable[Any] | None:
-    """Return the results in a file that `promptfoo eval --output` wrote; None if it is none."""
+    """Return the results in a file that `promptfoo eval --output` wrote; None for other files."""
     if ending_of(path) == "csv":
         output = next((name for name in read_header(path) if _OUTPUT.fullmatch(name)), None)
         if output is not None:
@@ -123,7 +123,7 @@ def _tests(tests: object, folder: Path) -> Iterator[Place]:
             else:
                 yield f"test {number}", with_named_variables(each, folder)
     else:
-        raise BadExport("tests is a list, or names a file")
+        raise BadExport("tests must be a list or the name of a file")
 
 
 def _of_file(name: str, folder: Path) -> Iterator[Place]:
@@ -170,10 +170,10 @@ def _assertion(cell: str) -> dict[str, Any]:
 
 def _cases(place: str, test: object, default: Mapping[str, Any], folder: Path) -> Iterator[Place]:
     if not isinstance(test, Mapping):
-        raise BadExport(f"{place}: a test is an object")
+        raise BadExport(f"{place}: a test must be an object")
     for each in (default, test):
         if not isinstance(each.get("assert") or [], list) or not isinstance(each.get("metadata") or {}, Mapping):
-            raise BadExport(f"{place}: assert is a list, and metadata is an object")
+            raise BadExport(f"{place}: assert must be a list, and metadata an object")
     asserted = [*(default.get("assert") or []), *(test.get("assert") or [])]
     metadata = {**(default.get("metadata") or {}), **(test.get("metadata") or {})}
     metadata.pop(_INTERNAL, None)

@@ -37,7 +37,7 @@ def lines_of(path: Path, tool: str, left_out: Callable[[str], None] = lambda _: 
             read_item(item)
             line = f"{line_of(item)}\n".encode()
         except UnicodeEncodeError:
-            raise BadExport(f"{place}: half of a surrogate pair is no text; leave it out") from None
+            raise BadExport(f"{place}: half of a surrogate pair is not valid text; leave it out") from None
         except (TypeError, ValueError) as error:
             raise BadExport(f"{place}: {error}") from None
         is_empty = False

@@ -86,7 +86,7 @@ class _ItemScore:
     score: NewScore
     is_passing: bool = False
     retry_after_s: float | None = None
-    awaits_trace: bool = False  # no judge was called, so it is no attempt
+    awaits_trace: bool = False  # no judge was called, so it is not an attempt
 
 
 @dataclass(slots=True, kw_only=True)

@@ -34,7 +34,7 @@ _ANSWERED = "answered"
 class JudgeTraces:
     """Sender of a span for each request to a judge.
 
-    Requests carry no trace context: the endpoint is no part of a trace.
+    Requests carry no trace context: the endpoint is not part of a trace.
     """
 
     def __init__(self, otlp_http: str, key: str) -> None:

@@ -64,7 +64,7 @@ def meant(named: str | None, tenant: str, here: Sequence[LlmConnection]) -> LlmC
     if not choice:
         raise BadConfiguration("no connection is configured; create one with POST /api/v1/llm-connections")
     raise BadConfiguration(
-        f"no connection is named, and there are {len(choice)}: say which in connectionId, or call one {DEFAULT!r}"
+        f"no connection is named, and there are {len(choice)}: name one in connectionId, or name one {DEFAULT!r}"
     )
 
 

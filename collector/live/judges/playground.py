@@ -24,7 +24,7 @@ from storage.judging.spending import NANO
 from storage.limit import Limit
 
 MOST_ANSWERS: Final = 3
-"""Maximum number of answers to one question, shown beside each other. A guess: as many fit on a screen."""
+"""Maximum number of answers to one question, shown side by side. A guess: as many fit on a screen."""
 
 CALLS_TIMEOUT_S: Final = 120.0
 """Timeout of an answer, besides that of its connection. A guess: a person waits."""

@@ -106,5 +106,5 @@ def _column(field: Field, name: str) -> Expression:
 def _attribute(name: str) -> Field:
     field = field_of(name)
     if field is None:
-        raise ValueError(f"{name} is no attribute")
+        raise ValueError(f"{name} is not an attribute")
     return field

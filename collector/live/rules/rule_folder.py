@@ -133,7 +133,7 @@ def _stamp_of(path: Path) -> tuple[str, int, int, int]:
 def _read(path: Path) -> FileRule:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise _whole("is no file")  # a pipe would never end
+            raise _whole("is not a file")  # a pipe would never end
         with path.open("rb") as handle:
             content = handle.read(int(_FILE_LIMIT.value) + 1)
         if len(content) > _FILE_LIMIT.value:

@@ -38,15 +38,15 @@ def wrong_with_order(follower: ActiveRule, others: Collection[ActiveRule], *, in
     candidates = leaders(follower, every)
     if not candidates:
         names = sorted({each.rule.name for each in others if each.tenant in {follower.tenant, ""}})
-        return f"there is no rule {after.rule!r} to go by; there are: {_listed(names) or 'none'}"
+        return f"there is no rule {after.rule!r} to follow; there are: {_listed(names) or 'none'}"
     if circle := _circle(follower, every):
-        return f"rules would wait for each other: {' goes by '.join(map(repr, circle))}"
+        return f"rules would wait for each other: {' follows '.join(map(repr, circle))}"
     fitting = GOES_BY[follower.rule.target]
     if all(each.rule.target not in fitting for each in candidates):
-        problem = f"a rule about {follower.rule.target} goes by results about {' or '.join(fitting)}"
+        problem = f"a rule about {follower.rule.target} can only follow results about {' or '.join(fitting)}"
         return f"{problem}, and {after.rule!r} is about {candidates[0].rule.target}"
     if in_force and not any(each.rule.enabled for each in candidates):
-        return f"the rule {after.rule!r} that it goes by is off; switch it on"
+        return f"the rule {after.rule!r} that it follows is disabled; enable it"
     return None
 
 

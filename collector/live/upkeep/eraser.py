@@ -22,7 +22,7 @@ clients time out after five seconds or more."""
 
 
 class Eraser:
-    """Thread that works off deletions step by step."""
+    """Thread that processes deletions step by step."""
 
     def __init__(self, deletions: Deletions, erasure: Erasure) -> None:
         self.deletions = deletions

@@ -48,7 +48,7 @@ class LakeMover:
         return self._lack and f"the database is larger than max_bytes: {self._lack}"
 
     def note_size(self, is_too_large: bool) -> None:  # noqa: FBT001 - the result of a sweep
-        """Let traces move before their time while the database is too large."""
+        """Let traces move early while the database is too large."""
         self._needs_room = is_too_large
         self._lack = (self._lack or _UNDER_WAY) if is_too_large else None
 
@@ -96,7 +96,7 @@ class LakeMover:
             self._moved_to = self._moved_to if gives_way() else due
 
     def _gives_way(self, stopped: Callable[[], bool]) -> bool:
-        return stopped() or self._needs_room  # to a move for lack of room
+        return stopped() or self._needs_room  # a move for lack of room goes first
 
     def _move_before(self, day: dt.date, stopped: Callable[[], bool]) -> None:
         boundary, compared = self.lake.move_boundary(day)

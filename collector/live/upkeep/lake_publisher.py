@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FIRST_RETRY_S: Final = 1.0  # after a failure; doubles up to the interval
-_PAUSE_S: Final = 5.0  # after a failure of our own
+_PAUSE_S: Final = 5.0  # after a bug
 _MOVES_AGAIN_S: Final = 60.0  # after a failure to move; a guess
 
 

@@ -11,7 +11,7 @@ from storage.upkeep.retention import Retention, SweepForecast, Swept
 log = logging.getLogger(__name__)
 
 _FIRST_AFTER_S = 60.0
-"""Longest delay of the first sweep: a server that restarts often sweeps, too, but not while it starts. A guess."""
+"""Longest delay of the first sweep, so that a server that is often restarted still sweeps, after its start. A guess."""
 
 
 def wall_clock_us() -> int:
@@ -40,7 +40,7 @@ class Sweeper:
         self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first sweep comes after a while."""
+        """Start the thread; the first sweep follows after `interval_s`, or after a minute if that is sooner."""
         self._thread.start()
 
     def close(self) -> None:

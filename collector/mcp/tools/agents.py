@@ -43,8 +43,8 @@ TOOLS = (
     Tool(
         name="list_agents",
         title="List agents",
-        description="Agents, those that got worse first: traces, errors, latency, cost, pass rate, tokens and worst "
-        "traces, now, a day and a week earlier.",
+        description="Agents, with those that got worse at the top: traces, errors, latency, cost, pass rate, tokens "
+        "and worst traces, now, a day and a week earlier.",
         arguments=ListAgents,
         answer=ListedAgents,
         run=list_agents,

@@ -45,7 +45,7 @@ async def list_datasets(api: Api, arguments: ListDatasets) -> ListedDatasets:  #
 class GetDataset(Arguments):
     """The dataset."""
 
-    name: str = Field(description="Of a dataset; for `tracejury mcp` also of a file of items.")
+    name: str = Field(description="Name of a dataset; for `tracejury mcp`, also path of a file of items.")
     version: int | None = Field(default=None, ge=1, description="Without it the latest.")
     page: int = Field(default=0, ge=0)
     limit: int = Field(default=20, ge=1, le=100)
@@ -99,8 +99,8 @@ class PromotedItem(BaseModel):
     trace_id: str | None = None
     span_id: str | None = None
     session_id: str | None = None
-    item_id: str | None = Field(default=None, description="Of a run, from get_failing_queries.")
-    expected_output: Any = Field(default=None, description="What would have been right.")
+    item_id: str | None = Field(default=None, description="Id of an item of a run, from get_failing_queries.")
+    expected_output: Any = Field(default=None, description="The correct output.")
     use_output: bool = Field(default=False, description="The output is the expected one.")
 
 
@@ -141,7 +141,7 @@ class Annotate(Arguments):
     span_id: str | None = None
     verdict: Literal["CORRECT", "INCORRECT", "UNSURE"]
     note: str | None = Field(default=None, max_length=10_000)
-    expected_output: Any = Field(default=None, description="What would have been right.")
+    expected_output: Any = Field(default=None, description="The correct output.")
 
 
 class Annotated(ToolOutput):

@@ -38,9 +38,9 @@ class JudgedBy(Arguments):
     """The evaluator."""
 
     evaluator: str = Field(default="exact_match", description="Any evaluator of the server, such as llm_judge.")
-    criteria: str | None = Field(default=None, description="What llm_judge looks for.")
+    criteria: str | None = Field(default=None, description="The criteria of llm_judge, in words.")
     config: dict[str, Any] | None = Field(default=None, description="The configuration of the evaluator.")
-    connection: str | None = Field(default=None, description="Of a judge; it must have a budget.")
+    connection: str | None = Field(default=None, description="Connection of a judge; it must have a budget.")
     threshold: float = Field(default=0.7, description="The score from which an item passes.")
 
     def body(self) -> dict[str, Any]:
@@ -54,10 +54,10 @@ class JudgedBy(Arguments):
 class ItemOutput(BaseModel):
     """Output of the application for an item of the dataset."""
 
-    item_id: str = Field(description="From get_dataset.")
-    output: Any = Field(default=None, description="What came out; an object holds several outputs by name.")
-    error: str | None = Field(default=None, description="Why nothing came out.")
-    trace_id: str | None = Field(default=None, description="The trace of it.")
+    item_id: str = Field(description="Id of the item, from get_dataset.")
+    output: Any = Field(default=None, description="The output; an object holds several outputs by name.")
+    error: str | None = Field(default=None, description="The error, if there is no output.")
+    trace_id: str | None = Field(default=None, description="The id of its trace.")
 
 
 class RunEvaluation(JudgedBy):
@@ -70,7 +70,7 @@ class RunEvaluation(JudgedBy):
     outputs: list[ItemOutput] | None = Field(
         default=None,
         max_length=_MOST_ITEMS,
-        description="What your application made of the items of get_dataset. Without them a model answers, if "
+        description="Outputs of your application for the items of get_dataset. Without them a model answers, if "
         "`model_connection`, `system_prompt` or `prompt` is given. Else the application is run, if `tracejury mcp` was "
         "started with --app; without --app, `model` answers.",
     )
@@ -82,14 +82,20 @@ class RunEvaluation(JudgedBy):
     model_connection: str | None = Field(
         default=None, description="The connection over which a model answers; it must have a budget."
     )
-    system_prompt: str | None = Field(default=None, description="For the model, with places as in `prompt`.")
+    system_prompt: str | None = Field(
+        default=None, description="System prompt of the model, with placeholders as in `prompt`."
+    )
     prompt: str | None = Field(
         default=None,
         description="The prompt, with {{input}}, {{inputs.NAME}}, {{metadata.NAME}} of the item in it. "
         "Without it: its input.",
     )
-    temperature: float | None = Field(default=None, ge=0, le=2, description="Of the model; else noted with the run.")
-    max_output_tokens: int | None = Field(default=None, ge=1, description="Of the model, for each answer.")
+    temperature: float | None = Field(
+        default=None, ge=0, le=2, description="Temperature of the model; else recorded with the run."
+    )
+    max_output_tokens: int | None = Field(
+        default=None, ge=1, description="Maximum number of output tokens for each answer."
+    )
     experiment_name: str = "mcp-evaluation"
     project: str = "default"
     limit: int = Field(default=50, ge=1, le=200, description="Without outputs: over so many items, from the first on.")
@@ -117,7 +123,7 @@ class RunResult(ToolOutput):
         "EVALUATING: not done yet; list_run_evaluations tells how far it is."
     )
     total_examples: int
-    pass_rate: float | None = Field(description="Of pass_count + fail_count; null: nothing has a verdict.")
+    pass_rate: float | None = Field(description="Share of pass_count in pass_count + fail_count; null: no verdicts.")
     pass_count: int
     fail_count: int
     error_count: int = Field(description="Items to which application or model gave no answer.")
@@ -125,7 +131,7 @@ class RunResult(ToolOutput):
     unjudged_count: int
     average_scores: dict[str, float | None]
     failed_evaluations: list[str] = Field(description="Evaluations that gave up.")
-    problem: str | None = Field(description="Why the evaluation gave up, or waits; or first errors.")
+    problem: str | None = Field(description="The reason why the evaluation gave up or waits, or the first errors.")
 
 
 async def run_evaluation(api: Api, arguments: RunEvaluation) -> RunResult:
@@ -293,7 +299,7 @@ async def _of_server(api: Api, arguments: RunEvaluation) -> tuple[list[dict[str,
         arguments.dataset_path.rpartition("@") if "@" in arguments.dataset_path else (arguments.dataset_path, "", "")
     )
     if number and not number.isdecimal():
-        raise ToolRefused(f"dataset_path: {number!r} is no version; say NAME or NAME@VERSION")
+        raise ToolRefused(f"dataset_path: {number!r} is not a version; expected NAME or NAME@VERSION")
     where, version = await version_of(api, name, int(number) if number else None)
     most = arguments.limit if arguments.outputs is None else 10_000
     items = await api.listed(f"{where}/versions/{version}/items", most)
@@ -400,7 +406,7 @@ async def _problem_of(api: Api, run: str, document: dict[str, Any]) -> str | Non
         (item,) = (await api.get(run, size=1, outcome="not_evaluated"))["items"]["content"]
         first = next(each for each in item["evalResults"] if each["outcome"] == "failed")
         why = f"{first['evaluatorName']}: {first['errorKind']}: {first['reason']}"
-        problems.append(f"{unknown} of {total} items have no verdict and are no part of the rate; the first: {why}")
+        problems.append(f"{unknown} of {total} items have no verdict and are not part of the rate; the first: {why}")
     return "; ".join(problems) or None
 
 

@@ -23,7 +23,7 @@ _MOST_RELEASES = 50
 class ListRules(Arguments):
     """The project of the rules."""
 
-    project: str | None = Field(default=None, description="Those that are about this project; without it all.")
+    project: str | None = Field(default=None, description="Only rules of this project; all by default.")
 
 
 @shows(RuleDocument, "id", "name", "project", "target", "evaluator", "enabled", "sampleRate", "problem")
@@ -58,7 +58,9 @@ class TestRule(Arguments):
     last_seconds: int = Field(
         default=86_400, ge=1, le=31_536_000, description="Try it on spans of this last time, the newest 50,000."
     )
-    trace_id: str | None = Field(default=None, description="Look at this trace instead, and say which condition fails.")
+    trace_id: str | None = Field(
+        default=None, description="Test this trace instead, and report the condition that fails."
+    )
 
 
 class Tested(ToolOutput):
@@ -111,7 +113,9 @@ class QualityOfRule(Arguments):
     project: str | None = None
     days: int = Field(default=30, ge=1, le=3650)
     by: Literal["day", "release", "project"] = "day"
-    time: Literal["trace", "judged"] = Field(default="trace", description="Of what was judged, or of the judgement.")
+    time: Literal["trace", "judged"] = Field(
+        default="trace", description="Time of the judged trace, or of the judgement."
+    )
 
 
 _RATE = ("passed", "results", "rate", "low", "high")
@@ -157,7 +161,9 @@ class CompareReleases(Arguments):
     rule: str = Field(description="Its name.")
     baseline: str = Field(description="The release before, such as 1.4.2: a value of the rule's compareBy attribute.")
     candidate: str = Field(description="The release after.")
-    service: str | None = Field(default=None, description="Whose releases, where several have results.")
+    service: str | None = Field(
+        default=None, description="The service of the releases; required if several services have results."
+    )
     project: str | None = None
     days: int = Field(default=90, ge=1, le=3650)
 
@@ -170,7 +176,7 @@ class ComparedReleases(ToolOutput):
     baseline: PassRate
     candidate: PassRate
     difference: float = Field(description="Candidate less baseline.")
-    low: float = Field(description="Of the interval of the difference (Newcombe, 95 %).")
+    low: float = Field(description="Lower bound of the interval of the difference (Newcombe, 95 %).")
     high: float
     p_value: float
     method: str
@@ -256,7 +262,7 @@ TOOLS = (
     Tool(
         name="quality_of_rule",
         title="Quality by a rule",
-        description="How many results of a rule passed, by day, release or project, with intervals, scores and costs.",
+        description="Pass rates of a rule by day, release or project, with intervals, scores and costs.",
         arguments=QualityOfRule,
         answer=ShownQuality,
         run=quality_of_rule,
@@ -264,7 +270,7 @@ TOOLS = (
     Tool(
         name="compare_releases",
         title="Compare two releases",
-        description="Whether one release passes a rule less often than another, with an interval and a test.",
+        description="Test whether one release passes a rule less often than another, with an interval and a p-value.",
         arguments=CompareReleases,
         answer=ComparedReleases,
         run=compare_releases,

@@ -122,7 +122,7 @@ class RunChanges(BaseModel):
 
 
 class RunComparison(ToolOutput):
-    """Two runs beside each other."""
+    """Two runs side by side."""
 
     run_a: RunLine
     run_b: RunLine
@@ -196,8 +196,8 @@ class GetFailingQueries(Arguments):
 class FailingQuery(BaseModel):
     """An item that did not pass."""
 
-    item_id: str = Field(description="For promote_to_dataset.")
-    dataset_item_id: str | None = Field(description="In the dataset; `item_id` in `outputs` of run_evaluation.")
+    item_id: str = Field(description="Id for promote_to_dataset.")
+    dataset_item_id: str | None = Field(description="Id in the dataset; `item_id` in `outputs` of run_evaluation.")
     trial: int
     trace_id: str | None
     input: Any
@@ -214,7 +214,7 @@ class FailingQueries(ToolOutput):
     """The items of a run that did not pass."""
 
     run_id: str
-    failing_count: int = Field(description="Of those that were looked at.")
+    failing_count: int = Field(description="Number of failing items among those that were searched.")
     looked_at: int
     failing_queries: list[FailingQuery]
 
@@ -273,7 +273,7 @@ TOOLS = (
     Tool(
         name="compare_runs",
         title="Compare two runs",
-        description="Whether a candidate run is worse than its baseline, how sure that is, and on which items.",
+        description="Test whether a candidate run is worse than its baseline, and list the items that differ.",
         arguments=CompareRuns,
         answer=RunComparison,
         run=compare_runs,

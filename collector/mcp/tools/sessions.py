@@ -25,8 +25,8 @@ class SessionLine(BaseModel):
 class FindSessions(Arguments):
     """Filters of the sessions: a session matches if one of its traces matches all."""
 
-    project: str | None = Field(default=None, description="Of this project.")
-    user: str | None = Field(default=None, description="Of this user.")
+    project: str | None = Field(default=None, description="Only of this project.")
+    user: str | None = Field(default=None, description="Only of this user.")
     text: str | None = Field(default=None, description="Input or output of a trace holds this.")
     since: str | None = Field(default=None, description="Started at or after, RFC 3339, such as 2026-11-21T10:00:00Z.")
     until: str | None = Field(default=None, description="Started before, RFC 3339.")

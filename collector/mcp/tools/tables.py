@@ -13,8 +13,10 @@ class QuerySql(Arguments):
     """A statement."""
 
     sql: str = Field(description="One SELECT over the views, in DuckDB's SQL. list_views lists their columns.")
-    parameters: dict[str, str | int | float | bool | None] = Field(default={}, description="What its $names stand for.")
-    limit: int = Field(default=100, ge=1, le=1000, description="Rows of the answer.")
+    parameters: dict[str, str | int | float | bool | None] = Field(
+        default={}, description="Values of the statement's parameters: `$name` stands for the value of `name`."
+    )
+    limit: int = Field(default=100, ge=1, le=1000, description="Maximum number of rows.")
 
 
 class ResultColumn(BaseModel):
@@ -72,7 +74,7 @@ async def list_views(api: Api, arguments: ListViews) -> ListedViews:  # noqa: AR
 TOOLS = (
     Tool(
         name="query_sql",
-        title="Ask in SQL",
+        title="Query in SQL",
         description="A read-only SELECT in DuckDB's SQL over the views of list_views.",
         arguments=QuerySql,
         answer=SqlResult,
@@ -82,7 +84,7 @@ TOOLS = (
     Tool(
         name="list_views",
         title="List views",
-        description="The views that SQL may be about, with their columns and types.",
+        description="The views that query_sql can read, with their columns and types.",
         arguments=ListViews,
         answer=ListedViews,
         run=list_views,

@@ -26,13 +26,13 @@ class TraceLine(BaseModel):
 class FindTraces(Arguments):
     """Filters of the traces."""
 
-    project: str | None = Field(default=None, description="Of this project.")
-    service: str | None = Field(default=None, description="Of this service.")
+    project: str | None = Field(default=None, description="Only of this project.")
+    service: str | None = Field(default=None, description="Only of this service.")
     name: str | None = Field(default=None, description="The name of the root span holds this.")
     status: Literal["ok", "error"] | None = Field(default=None, description="error: a span failed.")
     since: str | None = Field(default=None, description="Started at or after, RFC 3339, such as 2026-11-21T10:00:00Z.")
     until: str | None = Field(default=None, description="Started before, RFC 3339.")
-    session: str | None = Field(default=None, description="Of this session (conversation).")
+    session: str | None = Field(default=None, description="Only of this session (conversation).")
     text: str | None = Field(default=None, description=f"A text in a span, in any case: {SEARCHED}.")
     model: str | None = Field(default=None, description="A span called this model.")
     attribute: str | None = Field(default=None, description="key=value of a span or its resource.")
@@ -119,8 +119,10 @@ class ExplainDecisions(Arguments):
     """The trace or span, and the rule."""
 
     trace_id: str
-    span_id: str | None = Field(default=None, description="Of this span alone; without it: of the trace and all spans.")
-    rule: str | None = Field(default=None, description="Of this rule alone, by its name or id.")
+    span_id: str | None = Field(
+        default=None, description="Only of this span; by default of the trace and all its spans."
+    )
+    rule: str | None = Field(default=None, description="Only of this rule, by its name or id.")
     tenant: str | None = None
 
 
@@ -204,7 +206,7 @@ TOOLS = (
     ),
     Tool(
         name="explain_decisions",
-        title="Why a trace was or was not judged",
+        title="Explain why a trace was judged or not",
         description="The decision of each rule about a trace or span, its condition, and the results.",
         arguments=ExplainDecisions,
         answer=Explained,

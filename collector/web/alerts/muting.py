@@ -26,7 +26,7 @@ _HOUR_NS: Final = 3_600_000_000_000
 
 
 def mutes_of(context: Context, finding: AlertFinding) -> Sequence[AlertMute]:
-    """Return the mutes in force for an alert, ordered by their end."""
+    """Return the active mutes of an alert, ordered by their end."""
     return [
         mute
         for mute in context.store.alert_mutes.at(context.now_ns(), tenant=finding.tenant)

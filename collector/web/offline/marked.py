@@ -1,4 +1,4 @@
-"""Two texts beside each other, with their differences marked."""
+"""Two texts side by side, with their differences marked."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Two runs beside each other: the gate's verdict, and each item with the outputs of both."""
+"""Two runs side by side: the gate's verdict, and each item with the outputs of both."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

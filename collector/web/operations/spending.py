@@ -26,7 +26,7 @@ class SpendingMeasure:
     spent: Markup
     limit: Markup | None
     bar: Markup
-    failed: int = 0  # calls without an answer, not in `spent`; they cost nothing
+    failed: int = 0  # failed requests that used no tokens, not in `spent`; they cost nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

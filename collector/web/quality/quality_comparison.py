@@ -1,4 +1,4 @@
-"""Two releases of a rule beside each other: their difference, its uncertainty, and whether they are comparable."""
+"""Two releases of a rule side by side: their difference, its uncertainty, and whether they are comparable."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -84,7 +84,7 @@ class RuleForm:
         """Return the rule document that the fields make. Settings in `literal` are texts and are not parsed.
 
         Raises:
-            BadRule: `more` is not valid YAML, is no mapping, or repeats a key of the form.
+            BadRule: `more` is not valid YAML, is not a mapping, or repeats a key of the form.
         """
         document: dict[str, JsonValue] = {}
         for name, key in _TEXTS.items():

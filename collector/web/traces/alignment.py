@@ -1,4 +1,4 @@
-"""Two traces beside each other: the pairs of corresponding spans, and their differences.
+"""Two traces side by side: the pairs of corresponding spans, and their differences.
 
 Children of paired spans are paired in order: first those with the same name and type, then the others by type alone,
 except tool calls, since another tool is another step. The running time is linear in the number of spans.

@@ -1,4 +1,4 @@
-"""Two traces beside each other: their spans as one tree, with content, duration and cost."""
+"""Two traces side by side: their spans as one tree, with content, duration and cost."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

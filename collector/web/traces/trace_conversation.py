@@ -44,12 +44,12 @@ class TraceTalk:
 
     @property
     def before(self) -> int | None:
-        """Return the begin of the window before this one."""
+        """Return the start of the window before this one."""
         return max(self.begin - PAGE_TURNS, 0) if self.begin else None
 
     @property
     def after(self) -> int | None:
-        """Return the begin of the next window."""
+        """Return the start of the next window."""
         return self.begin + PAGE_TURNS if self.begin + PAGE_TURNS < self.total else None
 
 
@@ -109,12 +109,12 @@ class CallsView:
 
     @property
     def before(self) -> int | None:
-        """Return the begin of the window before this one."""
+        """Return the start of the window before this one."""
         return max(self.begin - PAGE_CALLS, 0) if self.begin else None
 
     @property
     def after(self) -> int | None:
-        """Return the begin of the next window."""
+        """Return the start of the next window."""
         return self.begin + PAGE_CALLS if self.begin + PAGE_CALLS < self.total else None
 
 

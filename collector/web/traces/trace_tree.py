@@ -93,12 +93,12 @@ class TreeView:
 
     @property
     def before(self) -> int | None:
-        """Return the begin of the window before this one."""
+        """Return the start of the window before this one."""
         return max(self.begin - ROWS, 0) if self.begin else None
 
     @property
     def after(self) -> int | None:
-        """Return the begin of the next window."""
+        """Return the start of the next window."""
         return self.begin + ROWS if self.begin + ROWS < self.total else None
 
 

@@ -274,7 +274,7 @@ def _refused(measures: Sequence[Measure], options: Options) -> list[str]:
 
 
 def _floors(passes: Measure, candidate: FinishedRun, options: Options) -> list[str]:
-    """Return a message for each item that passes too few of its trials; a trial without a score is no pass."""
+    """Return a message for each item that passes too few of its trials; a trial without a score is not a pass."""
     if options.floor is None:
         return []
     passed = _counts(passes.candidate.scores)[:, 0]

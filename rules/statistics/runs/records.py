@@ -14,7 +14,7 @@ Numbers = NDArray[np.float64]
 
 NO_TRIAL: Final = 0  # the item has fewer trials than others
 SCORED: Final = 1
-FAILED: Final = 2  # the evaluator or the application broke, or the score is no number
+FAILED: Final = 2  # the evaluator or the application broke, or the score is not a number
 SKIPPED: Final = 3
 MISSING: Final = 4  # the trial exists, but has no result of the evaluator
 

@@ -68,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(path, json.loads(body))
 
     def reply(self, path: str, request: Json) -> None:
-        """Answer a request that is no telemetry."""
+        """Answer a request that is not telemetry."""
         match path:
             case "/v1/embeddings":
                 self.send_json(openai_wire.embeddings(request))

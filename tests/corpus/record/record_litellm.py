@@ -22,7 +22,7 @@ def llm(question: str, **fields: object) -> Expected:
 
 
 def raw(question: str, turn: int = 0) -> Expected:
-    """Build the claims about the raw request and response, which are no call of their own."""
+    """Build the claims about the raw request and response, which are not a separate call."""
     used = script.ANSWERS[question][turn].tokens
     fields = expect.llm(RAW, question, turn)
     kept = {key: fields[key] for key in ("input_messages", "output_messages", "model")}

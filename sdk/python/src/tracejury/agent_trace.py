@@ -350,11 +350,11 @@ def _part(part: Any) -> Iterator[_Step | str]:
 
 
 def _unknown(value: Any, kind: str) -> ValueError:
-    return ValueError(f"{type(value).__name__} is no {kind}; of a stream, give the result that it adds up to")
+    return ValueError(f"{type(value).__name__} is not a {kind}; of a stream, give the result that it adds up to")
 
 
 def _call(name: Any, arguments: Any, call_id: Any) -> ToolCall:
-    """Return a call; arguments that are no JSON object stay as the model wrote them, so that they can be judged."""
+    """Return a call; arguments that are not a JSON object stay as the model wrote them, so that they can be judged."""
     if isinstance(arguments, str):
         try:
             read = json.loads(arguments) if arguments.strip() else {}

@@ -66,7 +66,7 @@ class Client:
         """Return a client of the server that the environment names; None if it names none.
 
         Raises:
-            ValueError: the patience is no number.
+            ValueError: the patience is not a number.
 
         """
         url = os.environ.get(URL_VARIABLE)
@@ -168,7 +168,7 @@ def _unusable(response: httpx.Response, *, is_json: bool) -> str | None:
         try:
             response.json()
         except (ValueError, RecursionError):
-            return "the response is not that of a Tracejury server: it is no JSON"
+            return "the response is not that of a Tracejury server: it is not JSON"
     return None
 
 

@@ -61,7 +61,7 @@ class Message:
         if self.role not in _SPEAKERS:
             raise ValueError(f"a role is one of {', '.join(_SPEAKERS)}, not {self.role!r}")
         if not isinstance(self.content, str):
-            raise TypeError(f"the content of a message is text, not {type(self.content).__name__}")
+            raise TypeError(f"the content of a message must be text, not {type(self.content).__name__}")
 
     @classmethod
     def user(cls, content: str, tool_calls: Sequence[ToolCall] = ()) -> "Message":

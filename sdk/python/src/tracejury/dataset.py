@@ -205,7 +205,7 @@ def example_of(document: Any) -> Example:
 def _from_server(uri: str, client: Client | None, cache: Path) -> Dataset | None:
     match = _URI.fullmatch(uri)
     if match is None:
-        raise ValueError(f"{uri!r} is no dataset://NAME@VERSION; the version is a number or `latest`")
+        raise ValueError(f"{uri!r} is not a dataset://NAME@VERSION; the version is a number or `latest`")
     server = client or Client.from_environment()
     if server is None:
         return None
@@ -231,7 +231,7 @@ def _from_package(uri: str) -> Dataset | None:
     """Return the dataset in a file of a package, be it in a folder or an archive; None if there is no such file."""
     package, _, place = uri.removeprefix("package:").partition("/")
     if not package or not place:
-        raise ValueError(f"{uri!r} is no package:PACKAGE/PATH, such as package:my_app.evals/qa.jsonl")
+        raise ValueError(f"{uri!r} is not a package:PACKAGE/PATH, such as package:my_app.evals/qa.jsonl")
     try:
         file = resources.files(package).joinpath(*place.split("/"))
     except ModuleNotFoundError as error:

@@ -88,7 +88,7 @@ def json_text(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("half of a surrogate pair is no text") from None
+        raise ValueError("half of a surrogate pair is not valid text") from None
     except RecursionError:
         raise ValueError("nested too deeply to be written: nest it less") from None
     if text.count("[") + text.count("{") > _MAX_LEVELS and _is_deep(value):
@@ -143,7 +143,7 @@ def read_id(value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise ValueError("id: an id is text")
+        raise ValueError("id: must be text")
     text = str(value).strip()
     if len(text) > MAX_ID_CHARACTERS or not text.isprintable():
         raise ValueError(f"id: an id has visible characters only, and at most {MAX_ID_CHARACTERS} of them: shorten it")
@@ -174,7 +174,7 @@ def json_documents(document: object) -> Documents:
     """
     examples = document.get("examples", document.get("items")) if isinstance(document, dict) else document
     if not isinstance(examples, list):
-        raise BadFile('it is no dataset: {"name": …, "examples": […]} or a list of items is')
+        raise BadFile('not a dataset; expected a list of items, or {"name": …, "examples": […]}')
     for number, example in enumerate(examples, start=1):
         yield f"example {number}", example
 
@@ -183,7 +183,7 @@ def jsonl_documents(file: BinaryIO, parse: Parse = parsed) -> Documents:
     """Yield the documents of a file with one in each line; blank lines are passed over.
 
     Raises:
-        BadFile: a line is no JSON, or too long.
+        BadFile: a line is not JSON, or too long.
 
     """
     number = 0
@@ -275,7 +275,7 @@ def document_of_row(row: Mapping[str, Any], place: str, parse: Parse = parsed) -
     """Return the document of a row: JSON texts in `inputs`, `expectedOutputs`, `metadata`, or plain columns.
 
     Raises:
-        BadFile: a text is no JSON.
+        BadFile: a text is not JSON.
 
     """
     lower = {name.lower(): name for name in row}
@@ -336,7 +336,7 @@ def _cells(record: str, line: int, separator: str) -> list[str]:
 
 
 def _not_utf8(file: BinaryIO) -> str:
-    """Describe the first byte of a file that is no UTF-8."""
+    """Describe the first byte of a file that is not UTF-8."""
     file.seek(0)
     decoder, number = codecs.getincrementaldecoder("utf-8")(), 0
     while line := file.readline(MAX_ITEM_BYTES):

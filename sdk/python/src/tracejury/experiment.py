@@ -131,7 +131,7 @@ class Experiment:
         places = [(key, trial) for trial in range(1, self.trials + 1) for key in keys]
         try:
             run = await asyncio.to_thread(self._begin, client)
-        except asyncio.CancelledError:  # raised again: an interrupted program does not wait for a server that is away
+        except asyncio.CancelledError:  # raised again: an interrupted program does not wait for the server
             if client is not None:
                 client.stop_waiting()
             raise

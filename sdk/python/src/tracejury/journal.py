@@ -78,7 +78,7 @@ class Journal:
                 if source == "simulator":
                     self.lost.append([document["userSpent"], document["agentSpent"]])
             except (ValueError, LookupError, TypeError):
-                raise ValueError(f"{self.path}: line {number} is no conversation of a simulation") from None
+                raise ValueError(f"{self.path}: line {number} is not a conversation of a simulation") from None
             if source != "simulator":
                 documents.setdefault(place, document)
         complete = b"".join(map(_line, (*documents.values(), *({"lost": each} for each in self.lost))))

@@ -64,7 +64,7 @@ class Recording:
 
 
 class Session:
-    """The runs of this session: one for each experiment, shared by all workers. No test fails if the server is away."""
+    """The runs of this session: one for each experiment, shared by all workers. No test fails without the server."""
 
     def __init__(self, *, spool: Path | bool) -> None:
         self.key = os.environ.get(_SESSION) or uuid.uuid4().hex

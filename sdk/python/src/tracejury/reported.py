@@ -56,7 +56,7 @@ class ServerRun:
 
         Raises:
             RunEnded: the run of that key has ended without success.
-            Unreachable: the server is away, and the run must begin.
+            Unreachable: the server is unavailable, and the run must begin.
             Refused: the server answers with an error.
         """
         fields = {name: value for name, value in body.items() if value is not None}

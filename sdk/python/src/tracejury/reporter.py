@@ -127,7 +127,7 @@ class Reporter:
 
         Raises:
             RuntimeError: the reporter is closed.
-            TypeError, ValueError: the item is no JSON.
+            TypeError, ValueError: the item is not JSON.
         """
         if self._is_closed:
             raise RuntimeError("the reporter is closed and sends no more items")
@@ -351,7 +351,7 @@ def replay(spool: "str | Path | None" = None, client: Client | None = None) -> i
 
 
 class _Replay:
-    """The lines of a spool on their way to the server. Once the server is away, the rest stays in the spool."""
+    """The lines of a spool on their way to the server. If the server is unavailable, the rest stays in the spool."""
 
     def __init__(self, client: Client, spool: Path) -> None:
         self.delivered = 0

@@ -57,7 +57,7 @@ class Scenario:
     def __post_init__(self) -> None:
         who = [bool(self.user_turns), bool(self.persona), bool(self.system_prompt)]
         if who.count(True) != 1:
-            raise ValueError("a scenario has userTurns, a persona or a systemPrompt, and one of these only")
+            raise ValueError("a scenario needs exactly one of userTurns, persona and systemPrompt")
         if self.user_turns and self.fixed_responses:
             raise ValueError("fixedResponses and userTurns exclude each other; a script is complete by itself")
 

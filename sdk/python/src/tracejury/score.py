@@ -57,7 +57,7 @@ def evaluator(
     """Describe a function as an evaluator.
 
     Raises:
-        TypeError: the threshold is no number.
+        TypeError: the threshold is not a number.
         ValueError: the threshold is NaN, or outside the range that a server stores.
     """
     least = _number(threshold, "threshold")
@@ -102,7 +102,7 @@ def _checked(score: Score, of: Named) -> Score:
     if score.direction not in {"higher", "lower"}:
         raise ValueError(f"direction is 'higher' or 'lower', not {text(score.direction)}")
     if score.metadata is not None and not isinstance(score.metadata, Mapping):
-        raise TypeError(f"metadata is a mapping, not {type(score.metadata).__name__}")
+        raise TypeError(f"metadata must be a mapping, not {type(score.metadata).__name__}")
     return replace(
         score,
         name=text(score.name).strip() if score.name is not None and text(score.name).strip() else of.name,
@@ -130,7 +130,7 @@ def _number(value: Any, name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, str) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} is a number, not {type(value).__name__}")
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
     if not math.isfinite(number := float(value)) or abs(number) > MOST:
         raise ValueError(f"the {name} is {number}; it has to be a number from -(2^53 - 1) to 2^53 - 1")
     return number

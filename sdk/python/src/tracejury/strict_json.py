@@ -10,7 +10,7 @@ from typing import Any
 
 
 def parse_json(text: str, *, decimals: bool = False) -> Any:
-    """Parse JSON as in RFC 8259: no NaN, no Infinity, no duplicate name in an object, nothing behind the value.
+    """Parse JSON as in RFC 8259: no NaN, no Infinity, no duplicate name in an object, nothing after the value.
 
     With `decimals`, numbers with a fraction or an exponent are returned as `Decimal`.
 

@@ -79,8 +79,8 @@ def item_span(
 def flush() -> None:
     """Export the queued spans, so that the server has the traces of a run when it ends.
 
-    `_FLUSH_MS` is no bound: OpenTelemetry's batch processor ignores the timeout (opentelemetry-python issue 4568), and
-    exports batch after batch with the timeout of its exporter.
+    `_FLUSH_MS` is not a bound: OpenTelemetry's batch processor ignores the timeout (opentelemetry-python issue 4568)
+    and exports batch after batch with the timeout of its exporter.
     """
     force = getattr(trace.get_tracer_provider(), "force_flush", None)
     if force is not None:
