@@ -86,7 +86,7 @@ def test_the_palette_returns_the_focus(shown: Shown, browser: "Browser", scheme:
         watch.page.keyboard.press("Escape")
         assert watch.page.evaluate(f"{FOCUSED}.matches('[data-search]')")
         watch.page.get_by_role("link", name="Go to…").click()
-        assert watch.page.get_by_role("dialog", name="Go to").get_by_role("combobox").is_visible()
+        watch.page.get_by_role("dialog", name="Go to").get_by_role("combobox").wait_for()
         assert watch.page.url == f"{shown.origin}/traces"
 
 

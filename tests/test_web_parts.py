@@ -122,7 +122,7 @@ def test_a_span_is_shown_once_the_server_is_back(shown: Shown, browser: "Browser
             watch.page.get_by_role("alert").filter(has_text=AWAY).wait_for()
             assert (watch.page.url, watch.page.locator("#span .span-name").inner_text()) == (address, name)
             watch.page.unroute("**/*part=span*")
-            until(lambda: watch.page.url, partial(ne, address))
+            watch.page.wait_for_url(partial(ne, address))
             watch.page.get_by_text(AWAY).wait_for(state="detached")
             address, name = watch.page.url, watch.page.locator("#span .span-name").inner_text()
         watch.problems.clear()  # the browser reports the failed requests
