@@ -15,7 +15,7 @@ from tests.serving import an_export, post
 from tests.storing import rows
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
 
 PAGES = Path(__file__).parent.parent / "docs" / "pages.md"
 MOST_TABS = 6  # to the first trace of the list
@@ -100,6 +100,35 @@ def test_the_palette_opens_a_trace_or_searches(shown: Shown, browser: "Browser",
         assert listed == [expected]
         watch.page.keyboard.press("Enter")
         watch.page.wait_for_url(f"**/traces/{shown.trace_id}" if typed == "id" else "**/traces?text=no%20such%20page")
+
+
+def test_a_palette_that_cannot_be_loaded_is_requested_once(shown: Shown, browser: "Browser") -> None:
+    """While the server is away, Ctrl+K requests the script of the palette once, and a message says why none opens."""
+    requests: list[str] = []
+
+    def refuse(route: "Route") -> None:
+        requests.append(route.request.url)
+        route.fulfill(status=204)  # no script, and no error in the console
+
+    with a_page(browser, shown.origin) as watch:
+        watch.open("/traces")
+        watch.page.route("**/palette.js", refuse)
+        watch.page.keyboard.press("Control+k")
+        watch.page.get_by_role("status").filter(has_text="The palette cannot be loaded").wait_for()
+        watch.page.wait_for_load_state("networkidle")
+        assert (len(requests), watch.page.url) == (1, f"{shown.origin}/traces")
+        watch.problems.clear()  # what the browser says of a script without a body
+
+
+def test_an_input_method_keeps_its_keys_in_the_palette(shown: Shown, browser: "Browser") -> None:
+    """Enter that confirms a composed word does not open the selected entry."""
+    with a_page(browser, shown.origin) as watch:
+        watch.open("/status")
+        open_palette(watch, "hom")
+        key = "{key: 'Enter', isComposing: true, bubbles: true, cancelable: true}"
+        kept = f"document.querySelector('.palette input').dispatchEvent(new KeyboardEvent('keydown', {key}))"
+        assert watch.page.evaluate(kept) is True
+        assert watch.page.get_by_role("dialog", name="Go to").is_visible()
 
 
 def test_without_scripts_the_palette_is_a_page(shown: Shown, browser: "Browser") -> None:

@@ -1,5 +1,7 @@
 // The keys: each script declares its own with `bind`, and the help (?) lists those that have an effect on the page.
 
+import { say } from "./parts.js";
+
 const bound = [];
 const PAUSE_MS = 1500; // between the two keys of a sequence; a guess
 
@@ -54,7 +56,7 @@ function openHelp() {
   help.showModal();
 }
 
-const openPalette = () => import("./palette.js").then(({ open }) => open(), () => run(document.querySelector("[data-palette]")));
+const openPalette = () => import("./palette.js").then(({ open }) => open(), () => say("The palette cannot be loaded: the server does not respond."));
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-help]")) openHelp();

@@ -42,6 +42,7 @@ function draw() {
 
 field.addEventListener("input", draw);
 field.addEventListener("keydown", (event) => {
+  if (event.isComposing) return; // Enter and the arrows choose among the candidates of an input method
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (step) choose(at + step);
   else if (event.key === "Enter") list.children[at].click();
