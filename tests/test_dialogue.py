@@ -177,7 +177,7 @@ def test_a_picture_is_set_aside_for_by_what_models_make_of_it(protocol: Protocol
 @pytest.mark.parametrize(
     "talk, why",
     [
-        (showing({"type": "blob", "content": PNG}, role="assistant"), "of a user only"),
+        (showing({"type": "blob", "content": PNG}, role="assistant"), "only in messages of users"),
         (showing({"type": "uri", "uri": "https://evil.example/a.png"}), "'uri' cannot be sent.*as data"),
         (showing({"type": "blob", "content": PNG}, times=MOST_SENT + 1), f"more than {MOST_SENT} pictures"),
         (showing({"type": "blob", "content": PNG + "A" * 5_100_000}), "more than 3,750,000 bytes"),
