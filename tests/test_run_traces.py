@@ -129,7 +129,9 @@ def test_what_an_item_cost_is_told_by_its_spans(server: Offline, spans: InMemory
     with closing(Client(server.url)) as client:
         result = Experiment("priced", cases, application, [lambda _, outputs: bool(outputs)], client=client).run()
     post(f"{server.url}/api/v1/traces", encode_spans(spans.get_finished_spans()).SerializeToString())
-    (statement,) = re.findall("```sql\n(/\\* what each item.*?)```", DOCUMENTED.read_text(encoding="utf-8"), re.DOTALL)
+    (statement,) = re.findall(
+        "```sql\n(/\\* the cost of each item.*?)```", DOCUMENTED.read_text(encoding="utf-8"), re.DOTALL
+    )
     query = statement.replace("'019…'", f"'{result.run_id}'")
     rows = until(partial(server.sql, query), lambda stored: sum(row[2] or 0 for row in stored) == 4)
     source = rows[0][4]

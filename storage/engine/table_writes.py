@@ -8,7 +8,9 @@ from typing import Final
 
 from storage import sql
 
-_WRITES: Final = re.compile(r"\b(?:INSERT (?:OR \w+ )?INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE)\s+(?!SET\b)\"?(\w+)")
+_WRITES: Final = re.compile(
+    r"\b(?:INSERT (?:OR \w+ )?INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE)\s+(?!SET\b|BY NAME\b)\"?(\w+)"
+)
 _COMMENT: Final = re.compile(r"--[^\n]*")
 
 
