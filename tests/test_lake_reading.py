@@ -1,5 +1,6 @@
 """Reading of the lake: what moved there is read as if it had stayed, by every way that leads to it."""
 
+import datetime as dt
 import itertools
 import random
 import re
@@ -495,6 +496,18 @@ def test_what_stayed_is_read_while_the_store_is_away(
                 question()
         away.rename(folder.uri)
         assert rows(store, "SELECT count(*) FROM spans") == [(5,)]
+        assert store.queries.trace(trace_id(0)) is not None
+
+
+def test_while_nothing_has_moved_the_lake_is_not_read(folder: Place, tmp_path: Path) -> None:
+    """A boundary that no trace has crossed leaves every question to the database, also while the store is away."""
+    with a_store(tmp_path / "data", lake=folder.uri) as store:
+        commit(store, a_batch(an_export(3)))
+        publish_in_the_end(store, folder.uri)
+        boundary, _ = store.lake_upkeep(store.lake(folder.uri)).move_boundary(dt.date(2026, 11, 1))
+        assert boundary.first_batch > 0
+        Path(folder.uri).rename(tmp_path / "away")
+        assert rows(store, "SELECT count(*) FROM spans") == [(3,)]
         assert store.queries.trace(trace_id(0)) is not None
 
 

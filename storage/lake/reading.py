@@ -69,7 +69,7 @@ class LakeReader:
 
     def watch(self, database: Database) -> None:
         """Follow the boundaries of the database whose cursors read the lake."""
-        self._boundaries = RowCache(database, sql.query("lake_boundaries"))
+        self._boundaries = RowCache(database, sql.query("boundaries_to_read"))
         self.files.required = RowCache(database, sql.query("rows_in_lake")).rows
 
     def attach(self, connection: duckdb.DuckDBPyConnection, scratch: Path) -> None:
@@ -109,8 +109,7 @@ class LakeReader:
         boundaries = () if self._boundaries is None else self._boundaries.rows()
         known, limits = self._limits
         if boundaries is not known:
-            rows = [row for row in boundaries if row[2] > 0]  # under a name of before a restore, nothing may have moved
-            limits = _limits_of(rows) if rows else None
+            limits = _limits_of(boundaries) if boundaries else None
             self._limits = boundaries, limits
         return limits
 
