@@ -184,7 +184,8 @@ class Settings(BaseModel):
             ge=16 * _MIB,
             le=1 << 50,
             description=(
-                "size of the database above which the oldest traces are deleted early: [retention](retention.md)"
+                "size of the database above which the oldest traces are deleted early, or with a lake move there early:"
+                " [retention](retention.md)"
             ),
         ),
     ] = None

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -61,11 +62,17 @@ def start_program(program: str) -> "subprocess.Popen[bytes]":
     All child processes that run code of the server start here, except the supervisors of judges' programs
     (`evaluators.process`).
     """
-    # -P: modules must not be imported from the folder in which the server was started.
-    return subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-P", "-c", ALLOCATOR + RARE_COLLECTING + program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=child_environment(os.environ),
-        process_group=0,  # Ctrl-C is for the parent alone, which ends the child, also while that starts
-    )
+    # Ctrl-C is for the parent alone, which ends the child. Until the child has a process group of its own, it gets the
+    # signal as well, so it starts with the signal blocked.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        # -P: modules must not be imported from the folder in which the server was started.
+        return subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-P", "-c", ALLOCATOR + RARE_COLLECTING + program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=child_environment(os.environ),
+            process_group=0,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

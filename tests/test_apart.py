@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -316,3 +318,24 @@ def test_child_processes_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     with start_program("import json, os; print(json.dumps(dict(os.environ)))") as process:
         assert process.stdout is not None
         assert "OPENAI_API_KEY" not in json.loads(process.stdout.read())
+
+
+INTERRUPTED = """
+import os, signal, subprocess, sys, time
+from storage.child_process import start_program
+signal.signal(signal.SIGINT, lambda *_: None)
+endless = f"import os\\nwhile True: os.killpg({os.getpgid(0)}, {signal.SIGINT})"
+sender = subprocess.Popen([sys.executable, "-c", endless], process_group=0)
+codes = []
+for _ in range(40):
+    with start_program("import sys; sys.stdin.buffer.read()") as child:
+        time.sleep(0.01)
+        codes.append(child.poll())
+sender.kill()
+sys.exit(len([code for code in codes if code is not None]))
+"""
+
+
+def test_ctrl_c_ends_no_child_that_starts() -> None:
+    """Of 40 children that start while their parent's group gets SIGINT all the time, none dies of it."""
+    assert subprocess.run([sys.executable, "-c", INTERRUPTED], process_group=0, check=False).returncode == 0
