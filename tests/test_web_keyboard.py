@@ -158,6 +158,28 @@ def test_each_page_with_a_key_opens_by_it(shown: Shown, browser: "Browser") -> N
         assert watch.page.url == f"{shown.origin}/traces"
 
 
+def test_keys_of_a_layout_with_other_letters(shown: Shown, browser: "Browser") -> None:
+    """On a Cyrillic keyboard, the keys with the letters of a shortcut do what it does."""
+    press = """(keys) => { for (const [key, code, ctrlKey] of keys)
+        document.body.dispatchEvent(new KeyboardEvent("keydown", { key, code, ctrlKey, bubbles: true, cancelable: true })) }"""
+    with a_page(browser, shown.origin) as watch:
+        watch.open("/status")
+        watch.page.evaluate(press, [["л", "KeyK", True]])
+        watch.page.locator(".palette [role=option]").first.wait_for()
+        watch.page.keyboard.press("Escape")
+        watch.page.evaluate(press, [["п", "KeyG", False], ["е", "KeyT", False]])
+        watch.page.wait_for_url(f"{shown.origin}/traces")
+
+
+def test_the_palette_replaces_the_help(shown: Shown, browser: "Browser") -> None:
+    """Ctrl+K in the help closes it, so that one dialog is open."""
+    with a_page(browser, shown.origin) as watch:
+        watch.open("/status")
+        watch.page.keyboard.press("?")
+        open_palette(watch)
+        assert watch.page.locator("dialog[open]").count() == 1
+
+
 def test_votes_and_datasets_by_key(shown: Shown, browser: "Browser") -> None:
     """1, 2 and 3 vote on what the form names, and say so; `d` opens the form that adds the trace to a dataset."""
     trace_id = shown.sample.trace_ids[1]

@@ -24,8 +24,15 @@ const TYPING = "textarea, select, [contenteditable], input:not([type=checkbox], 
 let begun = "";
 let begunAt = 0;
 
+// The Latin letter of a key on a layout with other letters.
+function letterOf({ key, code, shiftKey }) {
+  if (!/^Key[A-Z]$/.test(code) || key.length > 1 || key <= "~") return key;
+  return shiftKey ? code[3] : code[3].toLowerCase();
+}
+
 document.addEventListener("keydown", (event) => {
-  if ((event.ctrlKey || event.metaKey) && !event.shiftKey && event.key.toLowerCase() === "k" && document.querySelector("[data-palette]")) {
+  const key = letterOf(event);
+  if ((event.ctrlKey || event.metaKey) && !event.shiftKey && key.toLowerCase() === "k" && document.querySelector("[data-palette]")) {
     event.preventDefault();
     openPalette();
     return;
@@ -35,8 +42,8 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  const hit = (event.timeStamp - begunAt < PAUSE_MS && boundTo(begun + event.key)) || boundTo(event.key);
-  begun = hit ? "" : `${event.key} `;
+  const hit = (event.timeStamp - begunAt < PAUSE_MS && boundTo(begun + key)) || boundTo(key);
+  begun = hit ? "" : `${key} `;
   begunAt = event.timeStamp;
   if (!hit || (event.repeat && typeof hit.act === "string") || (event.key === "Enter" && event.target.closest("button, a, summary"))) return;
   event.preventDefault();
@@ -56,7 +63,10 @@ function openHelp() {
   help.showModal();
 }
 
-const openPalette = () => import("./palette.js").then(({ open }) => open(), () => say("The palette cannot be loaded: the server does not respond."));
+function openPalette() {
+  document.getElementById("help").close();
+  return import("./palette.js").then(({ open }) => open(), () => say("The palette cannot be loaded: the server does not respond."));
+}
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-help]")) openHelp();
