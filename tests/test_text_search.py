@@ -113,14 +113,13 @@ def test_an_expression_is_a_text(server: Running) -> None:
 
 
 def test_a_text_has_a_limit(server: Running) -> None:
-    """Longer texts are refused by API and page; of a long one the beginning counts, and the page says so."""
+    """The API refuses longer texts; the page searches for their beginning, and says so."""
     with a_client() as client:
         address = f"http://{server.http}/api/v1/traces"
         assert client.get(address, params={"text": "x" * (MOST_CHARACTERS + 1)}).status_code in {400, 422}
     with Visit(f"http://{server.http}") as visit:
-        page = visit.get("/traces?text=" + "x" * (MOST_CHARACTERS + 1))
-        assert (page.status_code, "has more than 4,000 characters" in page.text) == (400, True)
-        assert "Only the beginning of the text was used" in visit.get("/traces?text=" + "x" * MOST_CHARACTERS).text
+        for length in (MOST_CHARACTERS, 10_000):
+            assert "Only the beginning of the text was used" in visit.get("/traces?text=" + "x" * length).text
 
 
 @pytest.mark.parametrize("text", ["a" * 4_000, "Ö" * 4_000, "😀<" * 2_000, '"\\ ' * 1_000, ", " * 2_000])

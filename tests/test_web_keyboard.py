@@ -160,14 +160,14 @@ def test_each_page_with_a_key_opens_by_it(shown: Shown, browser: "Browser") -> N
 
 def test_keys_of_a_layout_with_other_letters(shown: Shown, browser: "Browser") -> None:
     """On a Cyrillic keyboard, the keys with the letters of a shortcut do what it does."""
-    press = """(keys) => { for (const [key, code, ctrlKey] of keys)
-        document.body.dispatchEvent(new KeyboardEvent("keydown", { key, code, ctrlKey, bubbles: true, cancelable: true })) }"""
+    press = """(keys) => { for (const [key, code, ctrlKey] of keys) document.body.dispatchEvent(
+        new KeyboardEvent("keydown", { key, code, ctrlKey, bubbles: true, cancelable: true })) }"""
     with a_page(browser, shown.origin) as watch:
         watch.open("/status")
         watch.page.evaluate(press, [["л", "KeyK", True]])
         watch.page.locator(".palette [role=option]").first.wait_for()
         watch.page.keyboard.press("Escape")
-        watch.page.evaluate(press, [["п", "KeyG", False], ["е", "KeyT", False]])
+        watch.page.evaluate(press, [["п", "KeyG", False], ["ё", "KeyT", False]])
         watch.page.wait_for_url(f"{shown.origin}/traces")
 
 
@@ -181,8 +181,8 @@ def test_the_palette_replaces_the_help(shown: Shown, browser: "Browser") -> None
 
 
 def test_votes_and_datasets_by_key(shown: Shown, browser: "Browser") -> None:
-    """1, 2 and 3 vote on what the form names, and say so; `d` opens the form that adds the trace to a dataset."""
-    trace_id = shown.sample.trace_ids[1]
+    """1, 2 and 3 vote on the trace that opened on its failing span, and say so; `d` opens the form that adds the trace to a dataset."""
+    trace_id = shown.sample.trace_ids[2]
     with a_page(browser, shown.origin) as watch:
         watch.open(f"/traces/{trace_id}")
         watch.page.wait_for_selector("#tree[data-drawn]")
@@ -197,8 +197,8 @@ def test_votes_and_datasets_by_key(shown: Shown, browser: "Browser") -> None:
         watch.page.keyboard.press("Escape")
         watch.page.keyboard.press("d")
         watch.page.wait_for_url(f"**/traces/{trace_id}/promote")
-    stored = f"SELECT label FROM annotations WHERE trace_id = '{trace_id}'"
-    assert ("INCORRECT",) in rows(shown.running.store, stored)
+    stored = f"SELECT label, span_id FROM annotations WHERE trace_id = '{trace_id}' AND author <> ''"
+    assert ("INCORRECT", None) in rows(shown.running.store, stored)
 
 
 def keys_of(watch: Watch) -> dict[str, str]:

@@ -110,7 +110,7 @@ def test_a_rule_is_made_changed_switched_and_deleted_without_scripts(shown: Show
     assert "all revisions of a rule" in visit.get("/rules").text
     first = visit.get(f"/rules/{rule_id}?revision={latest - 1}").text
     assert re.findall(r"<b>Revision (\d+)</b>", first)[0] == str(latest - 1)
-    assert ("First revision." in first, "Latest revisions" in first) == (True, True)
+    assert ("The earliest revision." in first, "Latest revisions" in first) == (True, True)
     for action, is_enabled in (("disable", False), ("enable", True)):
         assert visit.send(f"/rules/{rule_id}", f"/rules/{rule_id}/{action}").status_code == 303
         assert rules(shown)["kept short"]["enabled"] is is_enabled

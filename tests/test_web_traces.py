@@ -114,6 +114,14 @@ def test_filters_find_what_they_say(shown: Shown) -> None:
             assert visit.get(f"/traces?{wrong}").status_code == 400
 
 
+def test_a_filter_by_time_is_a_time_in_words(shown: Shown) -> None:
+    """Its chip has the time as the page writes times, and not as the address has it."""
+    with Visit(shown.origin) as visit:
+        page = visit.get("/traces?from=2026-11-20T10:00:00.000000001Z&to=2026-11-20T12:00:00%2B02:00").text
+    chips = " ".join(re.sub("<[^>]*>", "", page.partition('class="chips"')[2].partition("</p>")[0]).split())
+    assert ("from 2026-11-20 10:00:00 UTC" in chips, "to 2026-11-20 10:00:00 UTC" in chips) == (True, True), chips
+
+
 def test_the_api_takes_the_same_filters(shown: Shown) -> None:
     """GET /api/v1/traces finds by them too, goes on with `before`, and refuses to count pages then."""
     url = f"{shown.origin}/api/v1/traces?project=sample&status=ok"

@@ -89,6 +89,7 @@ class TraceFilter:
 def filter_of(params: Mapping[str, str], now_ns: int) -> TraceFilter:
     """Parse the parameters of a list; empty ones are not filters, and `problems` names invalid ones."""
     values = {name: params.get(name, "").strip() for name in LABELS}
+    values["text"] = values["text"][:MOST_CHARACTERS]  # of a long stack trace that is pasted, the beginning is searched
     sort = params.get("sort", "")
     by = next((each for each in get_args(Ranking) if each == sort), None)
     problems = _misspelled(values)
@@ -123,13 +124,11 @@ def filter_of(params: Mapping[str, str], now_ns: int) -> TraceFilter:
 
 
 def _misspelled(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the problems of fields that take one of a few words, and of a text that is too long."""
+    """Return the problems of fields that take one of a few words."""
     problems = {}
     for name, known in (("since", SINCE), ("verdict", VERDICTS), ("status", _STATUSES)):
         if values[name] and values[name] not in known:
             problems[name] = f"{values[name][:50]!r} is none of {', '.join(known)}"
-    if len(values["text"]) > MOST_CHARACTERS:
-        problems["text"] = f"has more than {MOST_CHARACTERS:,} characters; paste its first lines"
     return problems
 
 
@@ -140,7 +139,7 @@ def _amount(name: str, text: str, problems: dict[str, str]) -> float | None:
     value = number_in(text)
     if value is not None and 0 <= value <= _MOST_AMOUNT:
         return value
-    problems[name] = f"{text[:50]!r} is not a number of 0 or more"
+    problems[name] = f"{text[:50]!r} is not a number of 0 or more, without a unit"
     return None
 
 

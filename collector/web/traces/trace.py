@@ -201,7 +201,8 @@ def _shown(request: Request, context: Context, outline: Outline, judged: TraceRe
     return {
         "tree": tree,
         "find": find,
-        "is_root": bool(spans.nodes) and spans.nodes[0].span.span_id == tree.chosen,
+        "is_whole": "span" not in request.query_params
+        or tree.chosen in [each.span.span_id for each in spans.nodes[:1]],
         "detail": _detail(context, outline, tree.chosen),
         "of_span": verdicts_of(judged, tree.chosen),
         "votes": votes_on_trace(context, outline.summary, tree.chosen),

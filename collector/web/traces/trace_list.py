@@ -1,14 +1,17 @@
 """The list of traces: its rows, and the links that lead on from it."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import Request
 
+from collector.api.base.times import stored_ns
 from collector.api.traces.list_filters import LABELS, TraceFilter
 from collector.api.traces.saved_views import PARAMETERS, list_query
+from collector.units import instant_text
 from collector.web.visitor import path_of, with_parameters
 from storage.query.listing import Listed, Listing, SpansNamed, TraceDetails
 from storage.records import TraceSummary
@@ -88,7 +91,10 @@ def overview_of(request: Request) -> str:
 
 
 def in_words(name: str, value: str) -> tuple[str, str]:
-    """Return a filter in words: its name, and its value with the unit."""
+    """Return a filter in words: its name, and its value with the unit, or a time in UTC."""
+    if name in {"from", "to"}:
+        with suppress(ValueError):
+            value = f"{instant_text(stored_ns(value))} UTC"
     what, _, unit = LABELS.get(name, name).partition(", ")
     return what, f"{value} {unit}".rstrip()
 
