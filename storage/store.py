@@ -58,6 +58,7 @@ from storage.operation.gauges import Gauges
 from storage.operation.saved_views import SavedViews
 from storage.operation.status import StatusReader
 from storage.query.agents import Agents
+from storage.query.costs import CostQueries
 from storage.query.exports import Exports
 from storage.query.listing import Listing
 from storage.query.outline import Outlines
@@ -151,7 +152,7 @@ class Store:
         self.connections = Connections(database, writer)
         self.spending = JudgeCallStore(database, writer, database.path.parent / "calls")
         self.judgements = Judgements(quiet_db)
-        self.status = StatusReader(database)
+        self.status, self.costs = StatusReader(database), CostQueries(read_db)
         self.rulebook = Rulebook(database, writer)
         self.rule_record = RuleRecord(database)
         self.outbox = Outbox(database, writer, aging)

@@ -181,7 +181,7 @@ def test_the_palette_replaces_the_help(shown: Shown, browser: "Browser") -> None
 
 
 def test_votes_and_datasets_by_key(shown: Shown, browser: "Browser") -> None:
-    """1, 2 and 3 vote on the trace that opened on its failing span, and say so; `d` opens the form that adds the trace to a dataset."""
+    """1, 2 and 3 vote on the trace, which opens on its failing span; `d` opens the form that adds it to a dataset."""
     trace_id = shown.sample.trace_ids[2]
     with a_page(browser, shown.origin) as watch:
         watch.open(f"/traces/{trace_id}")

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from starlette.types import Scope
 
 from collector.api.serving.gate import Site
-from collector.web import assets, home, places
+from collector.web import assets, costs, home, places
 from collector.web.alerts import alerts, muting, webhooks
 from collector.web.navigation import MenuEntry
 from collector.web.offline import (
@@ -96,6 +96,7 @@ _MODULES: Final = (
     assets,
     signing_in,
     home,
+    costs,
     places,
     traces,
     list_overview,  # before the route that would take `overview` for a trace
