@@ -3,10 +3,13 @@
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import Error as PlaywrightError
 
 from collector.web.site import MENU
 from tests.browser import PHONE, Watch, a_page
@@ -15,7 +18,7 @@ from tests.serving import an_export, post
 from tests.storing import rows
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Route
+    from playwright.sync_api import Browser, Dialog, Route
 
 PAGES = Path(__file__).parent.parent / "docs" / "pages.md"
 MOST_TABS = 6  # to the first trace of the list
@@ -199,6 +202,28 @@ def test_votes_and_datasets_by_key(shown: Shown, browser: "Browser") -> None:
         watch.page.wait_for_url(f"**/traces/{trace_id}/promote")
     stored = f"SELECT label, span_id FROM annotations WHERE trace_id = '{trace_id}' AND author <> ''"
     assert ("INCORRECT", None) in rows(shown.running.store, stored)
+
+
+def test_a_typed_note_is_not_lost(shown: Shown, browser: "Browser") -> None:
+    """A page with text that was not sent is left only after a confirmation; once it is sent, without one."""
+    trace_id, dialogs = shown.sample.trace_ids[0], list[str]()
+    with a_page(browser, shown.origin) as watch:
+
+        def refuse(dialog: "Dialog") -> None:
+            dialogs.append(dialog.type)
+            dialog.dismiss()
+
+        watch.page.on("dialog", refuse)
+        watch.open(f"/traces/{trace_id}")
+        watch.page.locator("#votes [name=note]").press_sequentially("half a")
+        with suppress(PlaywrightError):
+            watch.page.goto(f"{shown.origin}/status")
+        assert (dialogs, urlsplit(watch.page.url).path) == (["beforeunload"], f"/traces/{trace_id}")
+        watch.page.get_by_role("button", name="Unsure").click()
+        watch.page.get_by_role("status").filter(has_text="Stored: unsure, ").wait_for()
+        watch.page.wait_for_selector("#span:not([aria-busy])")
+        watch.open("/status")
+        assert dialogs == ["beforeunload"]
 
 
 def keys_of(watch: Watch) -> dict[str, str]:

@@ -123,6 +123,15 @@ document.addEventListener("submit", (event) => {
   else if (isTyped && !confirm("This discards your input. Continue?")) event.preventDefault();
 }, { capture: true });
 
+// A page with typed text that was not sent is left only after a confirmation by the browser.
+addEventListener("submit", (event) => {
+  if (!event.defaultPrevented) event.target.dataset.sent = "";
+});
+addEventListener("beforeunload", (event) => {
+  const fields = document.querySelectorAll("form[method=post]:not([data-sent]) :is(textarea, input:not([type]), input[type=text])");
+  if ([...fields].some((field) => field.value !== field.defaultValue)) event.preventDefault();
+});
+
 // Typing in a field with data-chooses selects the option of that id.
 document.addEventListener("input", (event) => {
   const option = document.getElementById(event.target.dataset.chooses ?? "");

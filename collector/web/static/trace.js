@@ -68,6 +68,7 @@ async function vote(form, button) {
   if (!answer) return say("Not stored: the server does not respond. Your input is still in the form.");
   if (answer.type !== "opaqueredirect") { // refused: the page says why
     form.append(Object.assign(document.createElement("input"), { type: "hidden", name: button.name, value: button.value }));
+    form.dataset.sent = "";
     return form.submit();
   }
   say(`Stored: ${button.value.toLowerCase()}, ${form.elements.about.selectedOptions[0].text}`);
