@@ -26,7 +26,7 @@ SELECT
     grouping(d.place) = 0 AND d.model IS NULL AS is_rest,
     c."day",
     sum(c.calls)::BIGINT AS calls,
-    least(sum(c.tokens), 9223372036854775807)::BIGINT AS tokens,
+    least(coalesce(sum(c.tokens), 0), 9223372036854775807)::BIGINT AS tokens,
     sum(c.cost_usd) AS cost_usd
 FROM calls AS c
 LEFT JOIN dearest AS d USING (model)
