@@ -88,7 +88,7 @@ def show_experiment(
     if not matches:
         raise NotFound(f"there is no experiment {experiment_id[:64]} here")
     if len(chosen) == _COMPARED:  # as they are listed: the newer one first
-        return see_other(f"/runs/{quote(chosen[0])}/diff?{urlencode({'baseline': chosen[1]})}")
+        return see_other(f"/runs/{quote(chosen[0], safe='')}/diff?{urlencode({'baseline': chosen[1]})}")
     listed = context.store.runs.of_experiment(experiment_id, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
     latest = listed if number == 0 and len(listed) <= _PAGE_ROWS else None
     latest = context.store.runs.of_experiment(experiment_id, most=_TREND_RUNS) if latest is None else latest
