@@ -107,7 +107,7 @@ def test_pages_without_a_newest_row_offer_nothing(shown: Shown, browser: "Browse
 
 
 def test_a_span_is_shown_once_the_server_is_back(shown: Shown, browser: "Browser") -> None:
-    """Without input too, a click while the server is away keeps the page and its address; the span then comes alone."""
+    """Without input too, a click while the server is away keeps page, address and marked row; the span then comes alone."""
     with a_page(browser, shown.origin) as watch:
         watch.open(f"/traces/{shown.trace_id}")
         watch.page.wait_for_selector("#tree[data-drawn]")
@@ -121,10 +121,12 @@ def test_a_span_is_shown_once_the_server_is_back(shown: Shown, browser: "Browser
             watch.page.locator("#tree [data-open]").nth(row).click()
             watch.page.get_by_role("alert").filter(has_text=AWAY).wait_for()
             assert (watch.page.url, watch.page.locator("#span .span-name").inner_text()) == (address, name)
+            assert name in watch.page.locator("#tree [aria-current=true]").inner_text()
             watch.page.unroute("**/*part=span*")
             watch.page.wait_for_url(partial(ne, address))
             watch.page.get_by_text(AWAY).wait_for(state="detached")
             address, name = watch.page.url, watch.page.locator("#span .span-name").inner_text()
+            assert name in watch.page.locator("#tree [aria-current=true]").inner_text()
         watch.problems.clear()  # the browser reports the failed requests
 
 

@@ -100,11 +100,13 @@ def a_trace_with_steps() -> ExportTraceServiceRequest:
     result = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": "unknown order"}]}
     agent = {"gen_ai.input.messages": [says("user", QUESTION)], "gen_ai.output.messages": [says("assistant", ANSWER)]}
     model = agent | {"gen_ai.input.messages": [says("user", QUESTION), request, result]}
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "lookup_order", "gen_ai.tool.call.id": "1"}
     return a_trace(
         STEPS,
         "steps",
         {"name": "agent", "attributes": {"gen_ai.operation.name": "invoke_agent", "session.id": "steps"} | agent},
         {"name": "chat", "parent": 1, "attributes": {"gen_ai.operation.name": "chat"} | model},
+        {"name": "execute_tool lookup_order", "parent": 1, "error": "the shop is away", "attributes": tool},
     )
 
 
@@ -240,7 +242,7 @@ def test_names_are_readable_at_any_depth(shown: Shown, browser: "Browser") -> No
 
 
 def test_the_conversation_is_that_of_the_session(shown: Shown) -> None:
-    """The steps between question and answer are there, in the order and the words of the session's page."""
+    """The steps between question and answer are there as on the session's page, and a failed call is there once."""
 
     def told(page: str) -> list[str]:
         turns = re.findall(r'<li class="chat-turn (\w+)">.*?<div class="pieces">(.*?)</div>\s*</li>', page, re.DOTALL)
@@ -254,3 +256,5 @@ def test_the_conversation_is_that_of_the_session(shown: Shown) -> None:
         assert text in turn
     assert "unknown order" in told(page)[1]
     assert told(page) == told(session)
+    assert "the shop is away" in told(page)[1]
+    assert (page.count("the shop is away"), session.count("the shop is away")) == (1, 1)

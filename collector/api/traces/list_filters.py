@@ -139,7 +139,8 @@ def _amount(name: str, text: str, problems: dict[str, str]) -> float | None:
     value = number_in(text)
     if value is not None and 0 <= value <= _MOST_AMOUNT:
         return value
-    problems[name] = f"{text[:50]!r} is not a number of 0 or more, without a unit"
+    form = "seconds without a unit, such as 1.5" if name == "duration" else "USD, such as 0.05"
+    problems[name] = f"{text[:50]!r} is not a number of {form}"
     return None
 
 

@@ -3,9 +3,9 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
 from typing import Final, Literal
 
 from collector.beginning import json_beginning
@@ -63,7 +63,7 @@ class Piece:
     value: JsonValue
     result: JsonValue = None
     has_result: bool = False
-    is_error: bool = False  # of a call that failed
+    error: str | None = None  # of a call that failed; may be empty
     is_image: bool = False  # of a medium that a page may show
     part: int = 0  # index of the part in its message
 
@@ -82,14 +82,14 @@ class ShownMessage:
 def conversation(
     messages: Sequence[Message],
     *,
-    failed: AbstractSet[str] = frozenset(),
+    failed: Mapping[str, str] = MappingProxyType({}),
     keeps_empty: bool = False,
     first: int = 0,
 ) -> list[ShownMessage]:
     """Return messages in order; the result of an earlier call is shown at that call only.
 
-    `failed` are the ids of failed calls, `first` is the index of the first message. A message whose parts are all shown
-    elsewhere is left out, unless `keeps_empty`; a message without parts stays.
+    `failed` has the errors of failed calls by their ids, `first` is the index of the first message. A message whose
+    parts are all shown elsewhere is left out, unless `keeps_empty`; a message without parts stays.
     """
     results = {
         call_id: part.get("response")
@@ -118,30 +118,27 @@ def _most_of_each(parts: Sequence[int]) -> int:
     return most
 
 
-def failed_calls(calls: Sequence[TraceToolCall]) -> set[str]:
-    """Return the ids of the calls that failed; if a call was executed several times, the last execution counts."""
+def failed_calls(calls: Sequence[TraceToolCall]) -> dict[str, str]:
+    """Return the errors of failed calls by their ids; of a call with several executions, the last one counts."""
     last = {(call.call_id, call.name, json.dumps(call.arguments)): call for call in calls}
-    return {call.call_id for call in last.values() if call.is_error and call.call_id is not None}
+    return {call.call_id: call.error or "" for call in last.values() if call.is_error and call.call_id is not None}
 
 
 def calls_beside(messages: Sequence[Message], calls: Sequence[TraceToolCall]) -> list[TraceToolCall]:
-    """Return the executed calls that `messages` do not show, and those that failed.
-
-    If a call was executed several times, `messages` show the last execution.
-    """
+    """Return the executed calls that `messages` do not show: of a call with several executions, they show the last."""
     parts = (part for message in messages for part in parts_of(message) if part.get("type") == "tool_call")
     left = Counter(str(part.get("id")) for part in parts)
     beside: list[TraceToolCall] = []
     for call in reversed(calls):
         is_shown = call.call_id is not None and left[call.call_id] > 0
         left[str(call.call_id)] -= is_shown
-        if call.is_error or not is_shown:
+        if not is_shown:
             beside.append(call)
     return beside[::-1]
 
 
 def _pieces(
-    message: Message, results: Mapping[str, JsonValue], shown_calls: set[str], failed: AbstractSet[str]
+    message: Message, results: Mapping[str, JsonValue], shown_calls: set[str], failed: Mapping[str, str]
 ) -> Iterator[Piece]:
     for number, part in enumerate(parts_of(message)):
         call_id = part.get("id")
@@ -160,7 +157,7 @@ def _pieces(
                     value=part.get("arguments"),
                     result=results[str(call_id)] if known else None,
                     has_result=known,
-                    is_error=isinstance(call_id, str) and call_id in failed,
+                    error=failed.get(call_id) if isinstance(call_id, str) else None,
                 )
             case "tool_call_response":
                 if not (isinstance(call_id, str) and call_id in shown_calls):

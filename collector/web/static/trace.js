@@ -39,7 +39,7 @@ function hrefOf(id) {
 
 let asking = null;
 
-async function show(address, focusOn) {
+async function show(address, { id, focusOn } = {}) {
   asking?.abort();
   const { signal } = (asking = new AbortController());
   const part = new URL(address);
@@ -55,6 +55,7 @@ async function show(address, focusOn) {
   }
   history.replaceState(null, "", address);
   exchange(pane, page.getElementById("part").childNodes);
+  if (id) markShown(id);
   if (focusOn) pane.querySelector(focusOn)?.focus({ preventScroll: true });
   const isBelow = pane.getBoundingClientRect().top >= box.getBoundingClientRect().bottom;
   if (isBelow) pane.scrollIntoView({ block: "start" });
@@ -221,7 +222,6 @@ class Tree {
   }
 
   choose(id) {
-    this.chosen = id;
     const number = this.places.get(id);
     if (number === undefined) return;
     this.cursor = number;
@@ -517,12 +517,19 @@ let tree = null;
 
 function go(id, focusOn) {
   tree?.choose(id);
-  if (!tree) {
-    for (const row of box.querySelectorAll("[data-row]")) {
-      row.classList.toggle("here", new URL(row.querySelector("[data-open]").href).searchParams.get("span") === id);
-    }
+  return show(hrefOf(id), { id, focusOn });
+}
+
+// Mark the row of the span that the pane shows: while the server is away, that is not the row of the cursor.
+function markShown(id) {
+  if (tree) {
+    tree.chosen = id;
+    for (const [each, row] of tree.drawn) tree.mark(row, each);
+    return;
   }
-  return show(hrefOf(id), focusOn);
+  for (const row of box.querySelectorAll("[data-row]")) {
+    row.classList.toggle("here", new URL(row.querySelector("[data-open]").href).searchParams.get("span") === id);
+  }
 }
 
 const isPlain = (event) => event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
@@ -632,7 +639,8 @@ async function begin() {
   document.documentElement.classList.add("treed");
   document.querySelectorAll("[data-window]").forEach((each) => each.remove());
   equip();
-  tree.choose(box.dataset.chosen);
+  tree.chosen = box.dataset.chosen;
+  tree.choose(tree.chosen);
   box.dataset.drawn = "1";
 }
 

@@ -59,7 +59,7 @@ class ShownTurn:
     turn: SessionTurn
     messages: Sequence[ShownMessage]
     hidden: int  # messages of it that are not shown
-    calls: Sequence[TraceToolCall]  # that no message shows, or that failed
+    calls: Sequence[TraceToolCall]  # that no message shows
 
 
 @router.get("/sessions")

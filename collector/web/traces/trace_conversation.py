@@ -40,7 +40,7 @@ class TraceTalk:
     begin: int
     total: int
     has_messages: bool  # False: no span has messages, so the input and the output of the trace are shown
-    calls: Sequence[TraceToolCall]  # that no message shows, or that failed
+    calls: Sequence[TraceToolCall]  # that no message shows
 
     @property
     def before(self) -> int | None:
