@@ -112,6 +112,39 @@ def test_what_cannot_be_compared_is_said(visit: Visit, api: Offline) -> None:
     assert visit.get(f"/runs/{first}/diff?baseline={elsewhere}").status_code == 404
 
 
+def test_two_runs_are_selected_and_compared(shown: Shown, api: Offline, browser: "Browser") -> None:
+    """Two selected runs of an experiment open side by side, the newer one against the older; runs show their model."""
+    for branch, score in (("main", 1.0), ("prompt", 0.0)):
+        run = api.begin(
+            experimentName="picked", name=f"run {branch}", gitBranch=branch, metadata={"model": f"m {branch}"}
+        )
+        api.report(run, {"itemKey": "a", "evalResults": [{"name": "exact", "score": score, "threshold": 0.5}]})
+        api.end(run)
+    experiment = api.ask("GET", f"runs/{run}")["experimentId"]
+    with a_page(browser, shown.origin) as watch:
+        watch.open(f"/experiments/{experiment}")
+        assert watch.page.get_by_text("model: m prompt").is_visible()
+        watch.page.get_by_label("Compare run prompt").check()
+        watch.page.get_by_role("button", name="Compare two selected runs").click()
+        assert watch.page.get_by_role("alert").inner_text() == "Select two runs."
+        assert watch.scan() == []
+        watch.page.get_by_label("Compare run main").check()
+        watch.page.get_by_role("button", name="Compare two selected runs").click()
+        watch.page.get_by_role("heading", name="against run main").wait_for()
+        assert watch.page.url.startswith(f"{shown.origin}/runs/{run}/diff?")
+
+
+def test_a_run_of_another_branch_is_compared_with_a_warning(visit: Visit, api: Offline) -> None:
+    """If no run has the same dataset and branch, the page compares with the latest other run, and says so."""
+    before = stored(api, "branches", BEFORE)
+    after = api.begin(experimentName="branches", gitBranch="prompt")
+    api.report(after, {"itemKey": "a", "evalResults": [{"name": "exact", "score": 0.0, "threshold": 0.5}]})
+    api.end(after)
+    page = visit.get(f"/runs/{after}/diff").text
+    assert "No earlier successful run has the same dataset and branch" in page
+    assert f'<option value="{before}" selected>' in page
+
+
 def test_slices_and_several_trials_are_told(visit: Visit, api: Offline) -> None:
     """Metadata with few values can be used for slices, and pass@k is shown for several trials."""
     runs = []

@@ -1,8 +1,10 @@
 """Experiments: how their runs went, over time and one by one."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
+from urllib.parse import quote, urlencode
 
 from fastapi import Query, Request
 from fastapi.responses import Response
@@ -16,7 +18,7 @@ from collector.units import instant_text
 from collector.web.charts.small import sparkline
 from collector.web.charts.trend import Scale, TrendPoint, trend
 from collector.web.quality.quality_numbers import short_print
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.visitor import page_router
 from storage.errors import NotFound
 from storage.offline.run_sums import Evaluated, RunSums
@@ -28,6 +30,8 @@ _PAGE_ROWS: Final = 25
 _TREND_RUNS: Final = 30
 _SPARK_RUNS: Final = 10
 _CHARTS: Final = 3  # of evaluators
+_CONFIG: Final = 3  # entries of the metadata of a run in the list, such as its model
+_COMPARED: Final = 2  # runs
 _ENDED: Final = frozenset({"SUCCESS", "FAILED", "EVALUATING"})
 
 EndedRun = tuple[Run, RunSums]
@@ -77,11 +81,14 @@ def show_experiment(
     context: ContextDep,
     caller: CallerDep,
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
+    chosen: Annotated[Sequence[str], Query(alias="run", max_length=_PAGE_ROWS)] = (),
 ) -> Response:
-    """Show an experiment: its pass rates over time, and its runs, newest first."""
+    """Show an experiment: its pass rates over time, and its runs, newest first. Two chosen runs lead to their diff."""
     matches = context.store.runs.experiments(caller.visible_tenant, experiment_id=experiment_id)
     if not matches:
         raise NotFound(f"there is no experiment {experiment_id[:64]} here")
+    if len(chosen) == _COMPARED:  # as they are listed: the newer one first
+        return see_other(f"/runs/{quote(chosen[0])}/diff?{urlencode({'baseline': chosen[1]})}")
     listed = context.store.runs.of_experiment(experiment_id, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
     latest = listed if number == 0 and len(listed) <= _PAGE_ROWS else None
     latest = context.store.runs.of_experiment(experiment_id, most=_TREND_RUNS) if latest is None else latest
@@ -96,6 +103,8 @@ def show_experiment(
         ended=ended,
         best=_best(ended),
         charts=_charts(ended) if len(ended) > 1 else (),
+        config_of=lambda run: list(json.loads(run.metadata).items())[:_CONFIG],
+        chosen=chosen,
         number=number,
         is_last=len(listed) <= _PAGE_ROWS,
     )

@@ -94,13 +94,20 @@ def show_run_diff(
     ]
     status = 200
     try:
-        baseline = baseline_for(run, query.baseline or None, context, caller)
+        baseline = baseline_for(run, query.baseline or None, context, caller) or _other(run, shown["baselines"])
         if baseline is not None:
             shown["before"] = baseline.run
             shown |= _difference(run, baseline, query, context)
     except Conflict as error:
         shown["problem"], status = str(error), 409
     return page(request, "run_diff.html", status=status, **shown)
+
+
+def _other(run: Run, others: Sequence[Run]) -> Baseline | None:
+    """Return the latest earlier run, else the latest one, of any dataset and branch; `others` begin with the newest."""
+    chosen = next((each for each in others if each.started_at_ns < run.started_at_ns), next(iter(others), None))
+    warning = "No earlier successful run has the same dataset and branch, so this compares with another run."
+    return None if chosen is None else Baseline(chosen, (warning,))
 
 
 def _difference(run: Run, before: Baseline, query: DiffQuery, context: Context) -> dict[str, Any]:
