@@ -90,6 +90,7 @@ NOT_MARKED = {  # the answer has no room for the tenant's mark, or is the same f
     "/api/v1/deletions",
     "/api/v1/deletions/{deletion_id}",
     "/audit",
+    "/costs",  # as /api/v1/agents: tests/test_web_costs.py
     "/datasets/new",
     "/review/new",
     "/traces/views/new",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from storage.query.costs import CostsAt
 from tests.browser import DESK, PHONE, a_page
 from tests.paging import Shown, Visit, a_shown_server
 from tests.serving import an_export, post
@@ -102,3 +103,18 @@ def test_the_page_has_no_violations(shown: Shown, browser: "Browser", size: dict
         watch.open("/costs?project=costly&days=30")
         assert watch.scan() == []
         assert watch.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_tenant_sees_its_own_costs_and_those_of_none(shown: Shown) -> None:
+    """Neither models nor users have calls of another tenant."""
+    store, until_ns = shown.running.store, time.time_ns() + DAY_NS
+    dear = tuple(f"{number + 1:032x}" for number in range(2))
+    with store._database.transaction() as cursor:
+        for table in ("span", "trace_part", "trace_reading"):
+            cursor.execute(f"UPDATE {table} SET tenant = 'acme' WHERE trace_id IN {dear}")
+    seen = {}
+    for tenant in ("acme", "other", None):
+        at = CostsAt(from_ns=until_ns - 7 * DAY_NS, until_ns=until_ns, project="costly", tenant=tenant)
+        costs = store.costs.of(at)
+        seen[tenant] = ("dear" in costs.models, "ann" in {each.user_id for each in costs.users if each.traces > 8})
+    assert seen == {"acme": (True, True), "other": (False, False), None: (True, True)}

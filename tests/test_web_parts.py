@@ -107,7 +107,7 @@ def test_pages_without_a_newest_row_offer_nothing(shown: Shown, browser: "Browse
 
 
 def test_a_span_is_shown_once_the_server_is_back(shown: Shown, browser: "Browser") -> None:
-    """Without input too, a click while the server is away keeps page, address and marked row; the span then comes alone."""
+    """A click while the server is away keeps page, address and marked row; then the span is shown."""
     with a_page(browser, shown.origin) as watch:
         watch.open(f"/traces/{shown.trace_id}")
         watch.page.wait_for_selector("#tree[data-drawn]")

@@ -114,6 +114,7 @@ def test_what_cannot_be_compared_is_said(visit: Visit, api: Offline) -> None:
 
 def test_two_runs_are_selected_and_compared(shown: Shown, api: Offline, browser: "Browser") -> None:
     """Two selected runs of an experiment open side by side, the newer one against the older; runs show their model."""
+    run = ""
     for branch, score in (("main", 1.0), ("prompt", 0.0)):
         run = api.begin(
             experimentName="picked", name=f"run {branch}", gitBranch=branch, metadata={"model": f"m {branch}"}

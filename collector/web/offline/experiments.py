@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from fastapi import Query, Request
 from fastapi.responses import Response
@@ -14,6 +14,7 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
 from collector.api.base.routing import CallerDep, ContextDep
+from collector.path_names import path_segment
 from collector.units import instant_text
 from collector.web.charts.small import sparkline
 from collector.web.charts.trend import Scale, TrendPoint, trend
@@ -88,7 +89,7 @@ def show_experiment(
     if not matches:
         raise NotFound(f"there is no experiment {experiment_id[:64]} here")
     if len(chosen) == _COMPARED:  # as they are listed: the newer one first
-        return see_other(f"/runs/{quote(chosen[0], safe='')}/diff?{urlencode({'baseline': chosen[1]})}")
+        return see_other(f"/runs/{path_segment(chosen[0])}/diff?{urlencode({'baseline': chosen[1]})}")
     listed = context.store.runs.of_experiment(experiment_id, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
     latest = listed if number == 0 and len(listed) <= _PAGE_ROWS else None
     latest = context.store.runs.of_experiment(experiment_id, most=_TREND_RUNS) if latest is None else latest

@@ -104,7 +104,7 @@ def show_run_diff(
 
 
 def _other(run: Run, others: Sequence[Run]) -> Baseline | None:
-    """Return the latest earlier run, else the latest one, of any dataset and branch; `others` begin with the newest."""
+    # `others` begin with the newest.
     chosen = next((each for each in others if each.started_at_ns < run.started_at_ns), next(iter(others), None))
     warning = "No earlier successful run has the same dataset and branch, so this compares with another run."
     return None if chosen is None else Baseline(chosen, (warning,))
