@@ -241,6 +241,15 @@ def test_names_are_readable_at_any_depth(shown: Shown, browser: "Browser") -> No
             watch.page.get_by_text("step 59 delegates to a worker").first.wait_for()
 
 
+@pytest.mark.parametrize("path", [f"/traces/{STEPS}?view=conversation", "/sessions/steps"])
+def test_an_open_call_keeps_the_order_of_headings(shown: Shown, browser: "Browser", path: str) -> None:
+    """Axe finds nothing on a page with a failed call, whose parts are shown."""
+    with a_page(browser, shown.origin) as watch:
+        watch.open(path)
+        assert watch.page.get_by_text("the shop is away").is_visible()
+        assert watch.scan() == []
+
+
 def test_the_conversation_is_that_of_the_session(shown: Shown) -> None:
     """The steps between question and answer are there as on the session's page, and a failed call is there once."""
 
