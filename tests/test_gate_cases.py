@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from collector.gating.results import passes
+from rules.statistics.runs.records import ComparedEvaluator, Direction
 from tests.test_gate import CI, LOCAL, Desk, an_export
 
 PUBLISHED = """{
@@ -145,3 +147,11 @@ def test_no_p_value_is_told_as_0(desk: Desk) -> None:
     desk.gate(an_export(*[1] * 60))
     desk.gate(an_export(*[0] * 60), env=CI)
     assert "| under 1e-06 |" in desk.report().output
+
+
+def test_a_score_at_its_threshold_passes() -> None:
+    """In both directions, and a score beyond it does not pass."""
+    sides: tuple[tuple[Direction, float], ...] = (("higher", 0.49), ("lower", 0.51))
+    for better, beyond in sides:
+        evaluator = ComparedEvaluator(name="exact", better=better, threshold=0.5)
+        assert (passes(evaluator, 0.5), passes(evaluator, beyond)) == (True, False)
