@@ -262,6 +262,7 @@ def test_buttons_that_do_not_send_what_is_typed_ask(shown: Shown, browser: "Brow
                 watch.page.locator("[name=note]").fill(TYPED)
                 control.click()
                 assert watch.page.locator("[name=note]").input_value() == TYPED
+                watch.page.locator("[name=note]").fill("")  # else the browser asks whether to leave the page
         open_vote(watch, shown)
         watch.page.get_by_role("button", name="Remove my vote").click()
         assert watch.page.locator("#votes [name=note]").input_value() == "too late"
