@@ -82,13 +82,13 @@ def test_fields_of_filters_say_what_the_page_shows(
 
 
 def test_no_form_of_a_filter_is_filled_in_by_browsers() -> None:
-    """Every such form of a template keeps browsers from restoring it; a selection of rows is the one exception."""
+    """Every such form of a template keeps browsers from restoring it; only a selection of rows is restored."""
     tags = [tag for path in TEMPLATES.glob("*.html") for tag in re.findall(r"<form\b[^>]*>", path.read_text("utf-8"))]
     filters = [tag for tag in tags if 'method="get"' in tag]
     assert len(filters) > 10
     assert [tag for tag in tags if "method=" not in tag] == []
     assert [tag for tag in filters if ('autocomplete="off"' in tag) == ("data-selection" in tag)] == []
-    assert len([tag for tag in filters if "data-selection" in tag]) == 1
+    assert len([tag for tag in filters if "data-selection" in tag]) == 2
 
 
 def test_the_heading_names_the_project(shown: Shown, filtered: list[str]) -> None:
