@@ -14,7 +14,7 @@ _RETRY_AFTER_S = 5
 
 
 class StartingApplication:
-    """ASGI application until the data directory is open, which takes minutes after some upgrades."""
+    """ASGI application that responds until the data directory is open, which takes minutes after some upgrades."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -57,7 +57,7 @@ PROBES: Final = frozenset({"/health", "/ready", "/metrics"})
 
 
 class DeferredApplication:
-    """ASGI application that is loaded by its first request, for one event loop. Before, a smaller one answers probes.
+    """ASGI application that loads at the first request; until then, a smaller one answers probes. For one event loop.
 
     The modules of the API and the pages are 40 % of the CPU of a start, and 55 MiB. A server that only takes spans
     never needs them, though monitoring systems probe it.
@@ -88,7 +88,7 @@ class _Loading:
     async def result(self) -> ASGIApp:
         task = self._task = self._task or asyncio.create_task(asyncio.to_thread(self._load))
         try:
-            return await asyncio.shield(task)  # a request that is cancelled leaves it to the others
+            return await asyncio.shield(task)  # a cancelled request does not cancel it for others
         except Exception:
             self._task = None
             raise

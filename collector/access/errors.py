@@ -1,4 +1,4 @@
-"""Refusals of access, named by what the client should do.
+"""Refusals of access: a class for each thing that the client can do about it.
 
 AccessRefused
 |-- Unauthenticated   send a valid key

@@ -85,7 +85,7 @@ def _open_alerts(request: Request, caller: Caller, menu: Sequence[MenuEntry]) ->
 
 
 def plain_text(content: str) -> PlainTextResponse:
-    """Return a foreign text as plain text."""
+    """Return an untrusted text as plain text."""
     return PlainTextResponse(content.encode("utf-8", "replace"), headers=TEXT_HEADERS)
 
 
@@ -153,5 +153,5 @@ def in_snapshot(endpoint: Callable[_Rest, _Answer]) -> Callable[_Rest, _Answer]:
 
 
 def see_other(place: str) -> RedirectResponse:
-    """Redirect to an address with a GET."""
+    """Redirect to an address, which the browser requests with GET."""
     return RedirectResponse(place, HTTPStatus.SEE_OTHER)

@@ -24,9 +24,9 @@ _MOST_LOG_BYTES: Final = 32 << 20
 _LOG_DIVISOR: Final = 128
 """DuckDB's log may grow to the memory limit divided by this, within the two bounds. A longer log saves CPU, since each
 checkpoint rewrites the last row group of each table. It costs memory, which holds the rows of small commits until then.
-With commits of 2,048 spans, a log of 4 MB took 113 µs of CPU a span and one of 32 MB 72, with 91 and 140 MB in memory;
-with commits of 1,024 spans, 4 MB took 134 and 16 MB 87, with 92 and 99 MB. With a divisor of 64, a machine of 2 GiB had
-a log of 8 MB, and up to 138 MB in memory."""
+With commits of 2,048 spans, a log of 4 MB took 113 µs of CPU a span and 91 MB of memory; one of 32 MB took 72 µs and
+140 MB. With commits of 1,024 spans, 4 MB took 134 µs and 92 MB, and 16 MB took 87 µs and 99 MB. With a divisor of 64, a
+machine of 2 GiB had a log of 8 MB, and up to 138 MB in memory."""
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")  # DuckDB's units of sizes
 
 
@@ -40,7 +40,7 @@ class FileOpener:
     DuckDB replays its whole log at once, and a checkpoint rewrites the last row group. Both may take more memory than
     the transactions that wrote the log. A database that was opened with more memory returns to the configured limit
     after one checkpoint. If the configured limit is too low a second time, the higher limit stays, since otherwise
-    each commit would fail in the same way. Spans of 150 kB each at 256 MB are an example.
+    each commit would fail in the same way. This happens, for example, with spans of 150 kB and a limit of 256 MB.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class FileOpener:
             settings = {**settings, _LIMIT: _text(self.raised_bytes)}
         try:
             if because is not None and _says_no_memory(because):
-                raise _NoMemory(because)  # noqa: TRY301 - as if it had been found out now
+                raise _NoMemory(because)  # noqa: TRY301 - treated as a lack of memory now
             return self._attached(settings)
         except _NoMemory as error:
             problem = error

@@ -21,7 +21,8 @@ class KnownSpans:
     """Check for stored spans: the latest by hashes in memory, older ones by queries. For the writer's thread.
 
     In nearly every commit no key matches a hash. Then only spans that are older than the hashes are queried, if there
-    are any: with 80,000 spans of the same seconds stored, this took 1.5 µs of CPU a span, and reading all keys 2.1.
+    are any. With 80,000 stored spans that start in the same seconds as the new ones, this query took 1.5 µs of CPU a
+    span; comparing all keys took 2.1.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,7 @@ def _times_of_traces(cursor: duckdb.DuckDBPyConnection) -> Sequence[tuple[int, i
 
 
 def _present(cursor: duckdb.DuckDBPyConnection, times: Sequence[tuple[int, int]], before: int) -> set[tuple[str, ...]]:
-    """Return the incoming keys that are stored: of spans that start in the windows, with numbers below `before`."""
+    """Return the incoming keys of stored spans that start in the windows and have numbers below `before`."""
     present: set[tuple[str, ...]] = set()
     for start, stop in times:
         parameters = {"from_ns": start, "to_ns": stop, "before": before}

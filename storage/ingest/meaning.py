@@ -1,4 +1,4 @@
-"""Interface to the reader of conventions, which gives each span its meaning: the columns of `MEANINGS`."""
+"""Interface of the reader that derives the meaning of each span by the conventions: the columns of `MEANINGS`."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -23,7 +23,7 @@ class Reads(Protocol):
         """
 
     def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
-        """Return a row of `batch.MEANINGS` for each row of the table `span`, by the log records that belong to it."""
+        """Return a row of `batch.MEANINGS` for each row of the table `span`, from it and its log records."""
 
 
 class NobodyReads:

@@ -12,8 +12,8 @@ from storage.rates import pass_rate
 Earlier: TypeAlias = Literal["day", "week"]
 
 MOST_SPANS: Final = 2_000_000
-"""Most spans of the three windows for which agents are told apart by name. Names take 90 ns of CPU a span (measured at
-245,760 spans), so at most some 0.2 s."""
+"""Maximum number of spans in the three windows for which agents are distinguished by name. Names take 90 ns of CPU a
+span (measured at 245,760 spans), so at most some 0.2 s."""
 
 _INVOKED: Final = "invoke_agent "
 _DAY_NS: Final = 86_400_000_000_000
@@ -60,7 +60,10 @@ class AgentsAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentNumbers:
-    """Sums over the traces of an agent that began in one window. `evaluators` is equal if the same ones judged."""
+    """Sums over the traces of an agent that began in one window.
+
+    `evaluators` is equal in two windows if the same evaluators judged.
+    """
 
     traces: int = 0
     failed: int = 0  # traces with a failed span
@@ -118,7 +121,7 @@ class AgentSums:
 
     @property
     def more_failed(self) -> float:
-        """Return the failed traces beyond those that the share of a day earlier, else of a week earlier, would give."""
+        """Return how many more traces failed than at the error rate of a day earlier, or else of a week earlier."""
         before = self.day if self.day.traces else self.week
         return self.now.failed - self.now.traces * (before.error_rate or 0.0)
 

@@ -8,7 +8,7 @@ from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
 
-_MODELS: Final = 6  # with a column of their own; the page has room for eight
+_MODELS: Final = 6  # with a column of their own; with those of others and of all they are eight, which fit on a page
 _USERS: Final = 12
 
 
@@ -43,7 +43,7 @@ class UserSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Costs of some days, by day from 0 on; days without calls are absent."""
+    """Costs by number of the day, of which the first is 0; days without calls are absent."""
 
     models: Mapping[str, Mapping[int, CallSums]]  # highest cost first
     others: Mapping[int, CallSums]  # of further models

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from evaluators.wire import number_of
 from storage.records import MAX_COUNT
 
-_MAX_NUMBER = MAX_COUNT - 1  # 2^53 + 1 becomes 2^53 when it is made a float, so 2^53 itself is beyond the bound
+_MAX_NUMBER = MAX_COUNT - 1  # not 2^53, since as a float 2^53 + 1 is the same
 
 Number = Annotated[float, Field(ge=-_MAX_NUMBER, le=_MAX_NUMBER, allow_inf_nan=False), BeforeValidator(number_of)]
 """A score, a threshold, or an end of a range."""

@@ -14,16 +14,17 @@ from collector.api.base.fair_scheduler import FairScheduler
 
 _Parsed = TypeVar("_Parsed")
 
-SMALL_BYTES: Final = 64 << 10  # parsed on the event loop up to this size; a guess: empty lists take some 10 ms
+SMALL_BYTES: Final = 64 << 10
+"""Larger bodies are parsed in a thread. A guess: the slowest body of this size, of empty lists, takes some 10 ms."""
 
 _READS_AT_ONCE: Final = 16
 _READS_OF_ONE: Final = max(2, os.cpu_count() or 1)
 _CHANGES_AT_ONCE: Final = 16
 _CHANGES_OF_ONE: Final = 8
-"""Reads and changes that run at once, in all and per client: together fewer than the 40 threads of the pool. DuckDB
-uses all processors for each read. Measured on two processors, while one key searched over 60 connections: pages of
-another key took up to 9.9 s without a limit per client, 2.8 s with four reads each, and 1.5 s with two. The limits of
-changes are guesses: changes mostly wait for their commit."""
+"""Reads and changes that run at once, in all and per client. Both totals together are below the 40 threads of the pool.
+DuckDB uses all processors for each read. Measured on two processors, while one key searched over 60 connections: pages
+of another key took up to 9.9 s without a limit per client, 2.8 s with four reads each, and 1.5 s with two. The limits
+of changes are guesses: changes mostly wait for their commit."""
 
 _LARGE_AT_ONCE, _LARGE_OF_ONE = 4, 2
 """Bodies of more than 64 KiB that are parsed, checked and stored at once, in all and per client. Guesses: 4 MB of
@@ -54,7 +55,7 @@ class BodyParser:
 
 
 class RouteSchedulers:
-    """Schedulers of requests that run in threads: one each for reads, for changes and for large bodies."""
+    """Schedulers of requests that run in threads: one each for reads, changes and large bodies, and one that parses."""
 
     def __init__(self) -> None:
         self.reads = FairScheduler(at_once=_READS_AT_ONCE, of_one=_READS_OF_ONE, wait_s=_WAIT_S)

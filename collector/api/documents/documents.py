@@ -27,7 +27,7 @@ def trace_document(
     """Describe a trace: its summary, meaning and results of rules, and those of its spans by start time.
 
     Texts, tokens and cost come from `sums` if it covers more spans than `trace` has. `truncated` is set if the trace
-    has more spans than the document, which has at most `MAX_TRACE_BYTES` of them. `judgementsTruncated` is set if the
+    has more spans than fit into `MAX_TRACE_BYTES` of JSON. `judgementsTruncated` is set if the
     trace has more results of rules than `judged`. The spans are already encoded as JSON.
     """
     by_span = judged_by_span(judged)

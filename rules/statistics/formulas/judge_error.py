@@ -80,7 +80,8 @@ def prediction_powered(
     """Return the mean of people's verdicts, from few labels and many of the judge's (PPI++, Angelopoulos et al. 2023).
 
     `judged` are the judge's values of the labelled outputs. The weight of the judge is chosen from the data unless it
-    is given: 0 is the mean of the labels, 1 is PPI. Valid for any judge and for scores, from some 30 labels on.
+    is given: 0 is the mean of the labels, 1 is PPI. The interval holds for verdicts and scores of any judge, with about
+    30 labels or more.
 
     """
     people, paired, rest = (np.asarray(each, dtype=np.float64) for each in (labels, judged, unlabelled))
@@ -121,7 +122,7 @@ def stratified(strata: list[Stratum], confidence: float = 0.95) -> RateEstimate:
 
 
 def corrected_judge(passed: Stratum, failed: Stratum) -> tuple[float, float]:
-    """Return sensitivity and specificity from strata by the judge's verdict (Begg and Greenes 1983)."""
+    """Return sensitivity and specificity from the outputs that the judge passed and failed (Begg and Greenes 1983)."""
     both, missed = (each.share * each.passes / each.labels for each in (passed, failed))
     wrong, right = (each.share * (1 - each.passes / each.labels) for each in (passed, failed))
     return both / (both + missed), right / (right + wrong)
