@@ -16,6 +16,7 @@ from storage.store import Store
 from tests.connecting import NOON, AClock, AJob, Hub, a_connection, an_active_rule
 from tests.judged import put
 from tests.live import until
+from tests.matching import write
 from tests.model_server import Hangs, ModelRequest, ModelServer, Says, Status, a_model
 from tests.serving import unused_port
 from tests.storing import a_store
@@ -234,6 +235,20 @@ def test_the_budget_is_remembered(tmp_path: Path) -> None:
             }
             assert before == after
             assert replies(crowd(again, 9, budget={"callsPerDay": 5})) == 2
+
+
+def test_a_call_without_an_end_is_a_failed_one_after_its_lease(tmp_path: Path) -> None:
+    """After ten minutes, a reservation of an ended process is free again, and counts as one failed call."""
+    with a_model(GOOD) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        hub.connections.create(a_connection(server.base_url))
+        assert replies(crowd(hub, 1)) == 1
+        assert len(hub.rows()) == 1
+        write(store, "UPDATE judge_call SET tokens = NULL, usd = NULL, outcome = NULL, ended_at = NULL")
+        again = Hub(store, clock=hub.clock)
+        assert {(each.held_calls, each.calls, each.failed_calls) for each in again.budgets.today()} == {(1, 0, 0)}
+        hub.clock.forward(minutes=11)
+        assert {(each.held_calls, each.calls, each.failed_calls) for each in again.budgets.today()} == {(0, 0, 1)}
 
 
 def test_the_dearest_calls_are_remembered(tmp_path: Path) -> None:

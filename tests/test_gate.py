@@ -258,6 +258,18 @@ def test_what_was_not_scored_is_in_the_baseline_as_it_was(tmp_path: Path, trials
     assert stored.outcomes.tolist() == run.outcomes.tolist()
 
 
+@pytest.mark.parametrize("verdicts, passes", [((True, False), True), ((True, False, False), False)])
+def test_an_item_passes_if_half_of_its_trials_do(verdicts: tuple[bool, ...], *, passes: bool) -> None:
+    """In a baseline, a tie of trials is a pass, and a minority is not."""
+    results = [
+        TrialResult(item="item-0", trial=trial, evaluator="other", score=float(each), passed=each)
+        for trial, each in enumerate(verdicts)
+    ]
+    run = run_of([JudgedItem(key="item-0", text="q")], [ComparedEvaluator(name="other")], results)
+    document = baseline_document(Results(experiment="e", pairing="positional", run=run), {})
+    assert [each["pass"] for each in document["items"][0]["evaluators"]] == [passes]
+
+
 def test_a_run_of_which_nothing_was_judged_is_no_success(desk: Desk) -> None:
     """It ends with 3, becomes no baseline, and cannot be accepted; if unscored items are fails, it regressed."""
     dead = partly_judged(0, "failed")

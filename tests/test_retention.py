@@ -1,7 +1,9 @@
 """Traces are deleted when they have expired, with all that belongs to them, and the file frees their space."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -181,6 +183,19 @@ def test_a_project_may_keep_longer_or_shorter(tmp_path: Path) -> None:
         for days, left in ((1, 3), (3, 2), (31, 1), (91, 0)):
             store.retention.sweep(now_us=RECEIVED_AT_US + days * DAY_US)
             assert rows(store, "SELECT count(*) FROM traces") == [(left,)]
+
+
+def test_a_clock_that_was_set_back_lets_nothing_expire_early(tmp_path: Path) -> None:
+    """A row that is received before the previous one expires with it; the next later row follows the clock again."""
+    options = WriterOptions(commit_interval_s=0.001, retention_days=30)
+    with Store.open(tmp_path, StoreOptions(writer=options)) as store:
+        for number, days in enumerate((5, 0, 3, 6)):
+            batch = a_batch(an_export(1, trace=number, first=number))
+            at = pa.array([RECEIVED_AT_US + days * DAY_US], batch.spans.schema.field("received_at").type)
+            place = batch.spans.schema.get_field_index("received_at")
+            commit(store, replace(batch, spans=batch.spans.set_column(place, "received_at", at)))
+        expiry = f"SELECT date_diff('day', make_timestamp({RECEIVED_AT_US}), expires_at) FROM trace_part ORDER BY batch"
+        assert rows(store, expiry) == [(35,), (35,), (35,), (36,)]
 
 
 @pytest.mark.costly("collector/live/upkeep", "storage")
